@@ -526,6 +526,10 @@ class DeviceCounts:
     def launches(self) -> int: ...
     @property
     def synchronizing(self) -> int: ...
+    @property
+    def locked(self) -> int: ...
+    @property
+    def most_locked(self) -> int: ...
 
 class Device:
     @property
@@ -756,8 +760,7 @@ class Engine:
         chains: bool = False,
         devices: Sequence[Device] = (),
         strict: bool = False,
-        place: str = "",
-        pattern: Sequence[Sequence[int]] = (),
+        place: str | Callable[[int, int], int] | None = None,
     ) -> None: ...
     @property
     def memory(self) -> int: ...

@@ -74,6 +74,31 @@ def test_the_device_counts_what_the_runtime_says(store):
     assert counts.synchronizing == 0
 
 
+def test_a_device_takes_from_another_what_the_host_gave_up(tmp_path):
+    """Rows of L go to the other device too: over the links, where they were from the disk again."""
+    n, edge, tiles = 3000, 384, 36
+    rows = np.arange(n)
+    fl.from_numpy(0.9 ** np.abs(rows[:, None] - rows), str(tmp_path / "k.zarr"), chunks=(edge, edge))
+    with fl.Runtime(memory=beside(65), devices=[_device("36MiB"), _device("36MiB")], place="rows"):
+        fl.linalg.cholesky(fl.open(tmp_path / "k.zarr"), out=str(tmp_path / "l.zarr"))
+        host, *devices = fl.stats().spaces
+    assert host.bytes_in == tiles * edge * edge * 8  # K alone
+    assert host.bytes_out == tiles * edge * edge * 8
+    assert host.peak <= host.budget < tiles * edge * edge * 8 * 3 // 4
+    assert sum(one.copies_in for one in devices) > 1.5 * tiles
+    assert sum(one.copies_out for one in devices) > tiles  # what only another device had
+
+
+def test_host_memory_is_locked_within_its_limit_and_given_back(panels, tmp_path):
+    a, b = fl.open(panels / "a.zarr"), fl.open(panels / "b.zarr")
+    with fl.Runtime(memory=beside(100), devices=[_device("26MiB")]) as runtime:
+        fl.matmul(a, b, out=str(tmp_path / "c.zarr"))
+        host = fl.stats().spaces[0]
+        counts = runtime._opened[0].counts
+    assert 0 < counts.most_locked <= host.peak  # tiles of the host's own: nothing is set aside to bounce
+    assert counts.locked == 0
+
+
 @pytest.mark.parametrize("memory", ["8MiB", "12MiB", "24MiB"])
 def test_peaks_stay_within_limits(store, memory):
     limit = beside(300)

@@ -182,3 +182,23 @@ def test_thousands_of_small_tiles(tmp_path):
     (run,) = read_runs(tmp_path / "run.json")
     assert sum(count for count, _ in run.tasks.values()) == tasks
     assert sum(run.spans["store"].nbytes) == fl.stats().bytes_written
+
+
+def test_copies_and_launches_of_devices_have_rows(operands, tmp_path):
+    a, b = operands
+    with fl.Runtime(devices=[fl.Device("emulated", memory="64MiB")]), fl.timeline(tmp_path / "run.json"):
+        fl.matmul(a, b)
+        device = fl.stats().spaces[1]
+    found = events(tmp_path / "run.json")
+    rows = {event["tid"]: event["args"]["name"] for event in found if event["name"] == "thread_name"}
+    spans = [event for event in found if event["ph"] == "X"]
+    for name, row, bytes_moved in (
+        ("copy in", "emulated:0 in", device.bytes_in),
+        ("copy out", "emulated:0 out", device.bytes_out),
+    ):
+        copies = [event for event in spans if event["name"] == name]
+        assert {rows[event["tid"]] for event in copies} == {row}
+        assert sum(event["args"]["bytes"] for event in copies) == bytes_moved > 0
+    launches = [event for event in spans if event["cat"] == "launch"]
+    assert len(launches) == device.launches > 0
+    assert all(rows[event["tid"]].startswith("emulated:0 queue ") for event in launches)

@@ -59,7 +59,9 @@ void bind_devices(nb::module_& m) {
       .def_ro("bytes_in", &DeviceCounts::bytes_in)
       .def_ro("bytes_out", &DeviceCounts::bytes_out)
       .def_ro("launches", &DeviceCounts::launches)
-      .def_ro("synchronizing", &DeviceCounts::synchronizing);
+      .def_ro("synchronizing", &DeviceCounts::synchronizing)
+      .def_ro("locked", &DeviceCounts::locked)
+      .def_ro("most_locked", &DeviceCounts::most_locked);
 
   nb::class_<DeviceProperties>(m, "DeviceProperties")
       .def_ro("kind", &DeviceProperties::kind)

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
 #include <mutex>
 
 #include "bindings/core/bindings.hpp"
@@ -31,11 +32,38 @@ struct Engine {
   std::mutex running;  // one run at a time
 };
 
-/// Where tiles are changed: by a name, else by a pattern; nothing said leaves it to the runtime.
-Place place_of(const std::string& name, std::vector<std::vector<int>> pattern, std::size_t devices) {
-  const int count = static_cast<int>(devices);
-  if (!pattern.empty()) return linalg::place_by_pattern(std::move(pattern), count);
-  return name.empty() || devices == 0 ? Place{} : linalg::place_by_name(name, count);
+/// A function of Python's, asked once of each place in a grid; of arrays with more dimensions the last two count.
+Place place_by_function(nb::object function) {
+  struct Asked {
+    std::mutex mutex;
+    std::map<std::pair<Index, Index>, int> told;
+    std::shared_ptr<nb::object> function;
+  };
+  auto asked = std::make_shared<Asked>();
+  asked->function = shared_object(std::move(function));
+  return [asked](const Region&, const Shape& at) {
+    const std::size_t dims = at.size();
+    const std::pair<Index, Index> place{dims < 2 ? 0 : at[dims - 2], dims < 1 ? 0 : at[dims - 1]};
+    {
+      const std::lock_guard lock(asked->mutex);
+      if (const auto known = asked->told.find(place); known != asked->told.end()) return known->second;
+    }
+    int memory;
+    {
+      const nb::gil_scoped_acquire python;
+      memory = nb::cast<int>((*asked->function)(place.first, place.second));
+    }
+    const std::lock_guard lock(asked->mutex);
+    return asked->told.emplace(place, memory).first->second;
+  };
+}
+
+/// Where tiles are changed: by a name or a function; nothing said leaves it to the runtime.
+Place place_of(const nb::object& given, std::size_t devices) {
+  if (given.is_none() || devices == 0) return {};
+  std::string name;
+  if (nb::try_cast(given, name)) return linalg::place_by_name(name, static_cast<int>(devices));
+  return place_by_function(given);
 }
 
 /// Called by the runtime on the calling thread: Ctrl-C and the progress bar.
@@ -272,8 +300,10 @@ void bind_runtime(nb::module_& m) {
           "__init__",
           [](Engine* self, std::uint64_t memory, int workers, int threads_per_task, const std::string& scratch,
              const std::string& io, bool chains, std::vector<std::shared_ptr<Device>> devices, bool strict,
-             const std::string& place, std::vector<std::vector<int>> pattern) {
-            Place where = place_of(place, std::move(pattern), devices.size());
+             const nb::object& place) {
+            Place where = place_of(place, devices.size());
+            const bool waits = where && !nb::isinstance<nb::str>(place);
+            const nb::gil_scoped_release unlocked;
             new (self) Engine(RuntimeOptions{.memory = memory,
                                              .workers = workers,
                                              .threads_per_task = threads_per_task,
@@ -282,12 +312,12 @@ void bind_runtime(nb::module_& m) {
                                              .chains = chains,
                                              .devices = std::move(devices),
                                              .strict = strict,
-                                             .place = std::move(where)});
+                                             .place = std::move(where),
+                                             .place_waits = waits});
           },
           nb::arg("memory"), nb::arg("workers"), nb::arg("threads_per_task"), nb::arg("scratch"), nb::arg("io"),
           nb::arg("chains") = false, nb::arg("devices") = std::vector<std::shared_ptr<Device>>{},
-          nb::arg("strict") = false, nb::arg("place") = "", nb::arg("pattern") = std::vector<std::vector<int>>{},
-          nb::call_guard<nb::gil_scoped_release>())
+          nb::arg("strict") = false, nb::arg("place") = nb::none())
       .def_prop_ro("memory", [](const Engine& e) { return e.runtime.options().memory; })
       .def_prop_ro("workers", [](const Engine& e) { return e.runtime.options().workers; })
       .def_prop_ro("threads_per_task", [](const Engine& e) { return e.runtime.options().threads_per_task; })

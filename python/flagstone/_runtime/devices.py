@@ -20,7 +20,7 @@ __all__ = [
 
 _KINDS = ("cuda", "emulated")
 _PRECISIONS = (None, "tf32")
-_PATTERN = 64  # rows and columns of tiles for which a function is asked; it repeats beyond
+_FIRST = 64  # rows and columns of tiles for which a function is asked at once
 
 
 @dataclass(frozen=True)
@@ -197,19 +197,25 @@ def check_room(memory: int, given: Sequence[Device]) -> None:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where tiles are changed, as the core takes it."""
+    """Where tiles are changed."""
 
     name: str = ""
-    pattern: tuple[tuple[int, ...], ...] = ()
+    function: Callable[[int, int], int] | None = None  # checks what it returns
+    first: tuple[tuple[int, ...], ...] = ()  # its values for the first tiles: for records
 
     @property
     def names_the_host(self) -> bool:
         """Say whether some tiles stay with the host."""
-        return any(0 in row for row in self.pattern)
+        return any(0 in row for row in self.first)
+
+    @property
+    def given(self) -> str | Callable[[int, int], int] | None:
+        """As the core takes it."""
+        return self.function or self.name or None
 
 
 def placement(given: str | Callable[[int, int], int] | Placement | None, count: int) -> Placement:
-    """Return where tiles go; of a function the values for the first tiles, which repeat."""
+    """Return where tiles go; a function is asked of the first tiles at once, of others when they come."""
     if isinstance(given, Placement):
         return given
     if given is None or given in ("rows", "columns"):
@@ -218,10 +224,13 @@ def placement(given: str | Callable[[int, int], int] | Placement | None, count: 
         raise ShapeError(
             f"Runtime: place is {shown(given)}; choose 'rows', 'columns' or a function of (row, column)."
         )
-    pattern = tuple(
-        tuple(_memory_of(given(row, column), count) for column in range(_PATTERN)) for row in range(_PATTERN)
-    )
-    return Placement("", pattern)
+    function = given
+
+    def checked(row: int, column: int) -> int:
+        return _memory_of(function(row, column), count)
+
+    first = tuple(tuple(checked(row, column) for column in range(_FIRST)) for row in range(_FIRST))
+    return Placement("", checked, first)
 
 
 def _memory_of(told: object, count: int) -> int:
@@ -237,7 +246,7 @@ def bits_of(given: Sequence[Device], where: Placement) -> str:
     each = [_kind_of(one.kind)[0] + (f" {one.precision}" if one.precision else "") for one in given]
     kinds = sorted(set(each))
     if len(kinds) > 1 or where.names_the_host:  # which tile is computed where counts, too
-        told = where.pattern or where.name or "columns"
+        told = where.first or where.name or "columns"
         return f"{each} at {told}"
     return "".join(kinds)
 

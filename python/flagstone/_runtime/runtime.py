@@ -176,8 +176,7 @@ class Runtime:
             self.machine is not None,
             self._opened,
             self.strict,
-            self.place.name,
-            self.place.pattern,
+            self.place.given,
         )
 
     @property

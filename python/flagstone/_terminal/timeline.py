@@ -18,7 +18,11 @@ from .._errors.classes import FormatError
 __all__ = ["Run", "draw", "read_runs", "report"]
 
 _RING = 1000  # the first row of the ring's requests; workers lie below
-_COLOURS = {"task": "#4c78a8", "convert": "#72b7b2", "wait": "#dddddd", "load": "#f58518", "store": "#e45756"}
+_COLOURS = {
+    "task": "#4c78a8", "convert": "#72b7b2", "wait": "#dddddd", "load": "#f58518", "store": "#e45756",
+    "copy in": "#eeca3b", "copy out": "#ff9da6", "launch": "#54a24b",
+}  # fmt: skip
+_DEVICES = ("copy in", "copy out", "launch")  # kinds of their rows
 _BINS = 400  # of the rate of the disk
 
 
@@ -55,6 +59,7 @@ class Run:
     evictions: array[float] = field(default_factory=lambda: array("d"))
     memory: Spans = field(default_factory=Spans)  # used in `row`, the limit's room in `nbytes`
     workers: int = 0
+    names: dict[int, str] = field(default_factory=dict)  # of rows: workers, links and queues of devices
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -100,7 +105,9 @@ def read_runs(path: Path) -> list[Run]:
         if event["ph"] == "M":
             if event["name"] == "process_name":
                 run.name = arguments["name"]
-            run.workers += event["name"] == "thread_name"
+            if event["name"] == "thread_name":
+                run.workers += row < _RING
+                run.names[row] = arguments["name"]
         elif event["ph"] == "C":
             used = arguments["used"]
             run.memory.add(event["ts"] / 1e6, event["ts"] / 1e6, used, used + arguments["free"])
@@ -113,7 +120,7 @@ def read_runs(path: Path) -> list[Run]:
 
 
 def _take(run: Run, event: dict[str, Any], row: int, arguments: dict[str, Any]) -> None:
-    kind = event["name"] if event["cat"] == "disk" else event["cat"]
+    kind = event["name"] if event["cat"] in ("disk", "link") else event["cat"]
     began, seconds = event["ts"] / 1e6, event["dur"] / 1e6
     run.spans[kind].add(began, began + seconds, row, arguments.get("bytes", 0))
     if kind in run.abouts:
@@ -142,12 +149,33 @@ def report(run: Run, longest: int = 5) -> str:
     if run.memory.row:
         used, room = format_bytes(max(run.memory.row)), format_bytes(max(run.memory.nbytes))
         lines.append(f"  memory   {used} of {room} for tiles, {len(run.evictions)} tiles left it")
+    lines += _devices(run, total)
     for name, (count, seconds) in sorted(run.tasks.items(), key=lambda item: -item[1][1])[:longest]:
         lines.append(
             f"  task     {name}: {count} times, {seconds:.3g} s, {1e3 * seconds / count:.3g} ms each"
         )
     lines += [f"  wait     {text}" for text in _waits(run, longest)]
     return "\n".join(lines)
+
+
+def _devices(run: Run, total: float) -> Iterable[str]:
+    """Yield a line for each device: its copies, its launches, and how long either took of the run."""
+    found: dict[str, dict[str, list[float]]] = {}  # of each device and kind: how many, seconds, bytes
+    for kind in _DEVICES:
+        spans = run.spans[kind]
+        for row, began, ended, nbytes in zip(spans.row, spans.began, spans.ended, spans.nbytes, strict=True):
+            device = run.names.get(row, "a device").split(" ")[0]
+            told = found.setdefault(device, {one: [0, 0.0, 0] for one in _DEVICES})[kind]
+            told[0] += 1
+            told[1] += ended - began
+            told[2] += nbytes
+    for device, kinds in found.items():
+        ins, outs, launches = (kinds[kind] for kind in _DEVICES)
+        yield (
+            f"  {device}  {format_bytes(int(ins[2]))} in ({ins[1] / total:.0%} of the time), "
+            f"{format_bytes(int(outs[2]))} out ({outs[1] / total:.0%}), {launches[0]:.0f} launches, "
+            f"{launches[1]:.3g} s on its queues"
+        )
 
 
 def _waits(run: Run, longest: int) -> Iterable[str]:
@@ -182,7 +210,7 @@ def draw(run: Run, path: Path) -> None:
     from matplotlib.figure import Figure
 
     first, last = run.bounds
-    rows = sorted({row for kind in ("load", "store") for row in run.spans[kind].row})
+    rows = sorted({row for kind in ("load", "store", *_DEVICES) for row in run.spans[kind].row})
     lanes = run.workers + len(rows)
     figure = Figure(figsize=(12, 3.4 + 0.16 * lanes), dpi=140, layout="constrained")
     FigureCanvasAgg(figure)
@@ -211,11 +239,16 @@ def _lanes(axes: Any, run: Run, rows: list[int], first: float) -> None:
         drawn: Any = PolyCollection(list(corners), facecolors=_COLOURS[kind], linewidths=0, rasterized=True)
         axes.add_collection(drawn)
     axes.set_ylim(run.workers + len(rows) - 0.5, -0.5)
-    ticks = [*range(run.workers), *([run.workers] if rows else [])]
-    axes.set_yticks(ticks, [*(f"worker {i}" for i in range(run.workers)), *(["disk"] if rows else [])])
+    named = {row: name for row, name in run.names.items() if row in height}
+    first_of_ring = [row for row in rows if row not in named][:1]
+    labels = named | dict.fromkeys(first_of_ring, "disk")
+    axes.set_yticks([height[row] for row in labels], list(labels.values()))
+    shown = {
+        kind: colour for kind, colour in _COLOURS.items() if kind not in _DEVICES or run.spans[kind].began
+    }
     axes.legend(
-        handles=[Patch(color=colour, label=kind) for kind, colour in _COLOURS.items()],
-        loc="lower right", bbox_to_anchor=(1, 1), ncols=len(_COLOURS), frameon=False, fontsize=8,
+        handles=[Patch(color=colour, label=kind) for kind, colour in shown.items()],
+        loc="lower right", bbox_to_anchor=(1, 1), ncols=len(shown), frameon=False, fontsize=8,
     )  # fmt: skip
 
 

@@ -36,13 +36,35 @@ Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profil
       idle_workers_(options.workers),
       kernels_float32_(by_kernel(profile.kernels_float32)),
       kernels_float64_(by_kernel(profile.kernels_float64)) {
-  for (const auto& device : options.devices) {
-    const DeviceProperties& properties = device->properties();
-    auto rates = profile.spaces.find(properties.name);
-    if (rates == profile.spaces.end()) rates = profile.spaces.find(properties.kind);
-    links_.push_back({.profile = rates == profile.spaces.end() ? SpaceProfile{} : rates->second,
-                      .most_launches = 2 * properties.kernel_queues});
+  for (const auto& device : options.devices) links_.push_back(link_to(device->properties()));
+}
+
+/// At the rates that the profile has for it; else one that this process computes for is as fast as a worker on each of
+/// its queues, and copies as fast as memory, or as its own link.
+Simulator::Link Simulator::link_to(const DeviceProperties& properties) const {
+  Link made{.queues = std::vector<double>(static_cast<std::size_t>(properties.kernel_queues)),
+            .waiting = std::vector<int>(static_cast<std::size_t>(properties.kernel_queues)),
+            .most = most_launches(properties.kernel_queues)};
+  auto rates = profile_.spaces.find(properties.name);
+  if (rates == profile_.spaces.end()) rates = profile_.spaces.find(properties.kind);
+  if (rates != profile_.spaces.end()) {
+    made.profile = rates->second;
+  } else if (properties.host_workers > 0) {
+    SpaceProfile& as_host = made.profile;
+    int computing = 0;  // threads, of which processors have one each as long as there are no more than workers
+    for (const auto& device : options_.devices) computing += device->properties().host_workers;
+    const double share = std::min(1.0, static_cast<double>(options_.workers) / computing);
+    as_host.flops_float32 = share * profile_.flops_float32, as_host.flops_float64 = share * profile_.flops_float64;
+    as_host.kernels_float32 = profile_.kernels_float32, as_host.kernels_float64 = profile_.kernels_float64;
+    as_host.memory_bytes_per_second = profile_.memory_bytes_per_second;
+    as_host.bytes_in_per_second = profile_.memory_bytes_per_second / 2;
+    if (properties.bytes_per_second > 0)
+      as_host.bytes_in_per_second = std::min(as_host.bytes_in_per_second, properties.bytes_per_second);
+    as_host.bytes_out_per_second = as_host.bytes_in_per_second;
+    made.each_copy = properties.latency_seconds;
   }
+  if (properties.host_workers == 0) made.queues.resize(1);
+  return made;
 }
 
 void Simulator::run(const std::function<void(Graph&)>& builder) {
@@ -109,7 +131,7 @@ void Simulator::copy(TileState& tile, int space, bool in) {
   Link& link = this->link(space);
   const double rate = in ? link.profile.bytes_in_per_second : link.profile.bytes_out_per_second;
   double& free = link.free[in];
-  free = std::max(free, now_) + static_cast<double>(tile.copies->bytes) / rate;
+  free = std::max(free, now_) + link.each_copy + static_cast<double>(tile.copies->bytes) / rate;
   at(free + link.profile.copy_seconds,
      [this, &tile, space, in] { in ? scheduler_.copied_in(tile, space) : scheduler_.copied_out(tile, space); });
 }
@@ -118,16 +140,20 @@ void Simulator::copy(TileState& tile, int space, bool in) {
 void Simulator::launch() {
   for (int space = 1; space <= scheduler_.device_count(); ++space) {
     Link& link = this->link(space);
-    while (link.launches < link.most_launches) {
+    while (link.launches < link.most) {
       auto tasks = scheduler_.take_batch(space);
       if (tasks.empty()) break;
       double seconds = link.profile.launch_seconds;
       for (const TaskState* task : tasks) seconds += seconds_on(*task, link.profile);
-      ++link.launches;
-      link.computed = std::max(link.computed, now_) + seconds;
-      link.busy_seconds += seconds;
-      at(link.computed, [this, space, tasks = std::move(tasks)] {
-        --this->link(space).launches;
+      if (link.launches++ == 0) link.busy_since = now_;
+      const auto queue = static_cast<std::size_t>(std::ranges::min_element(link.waiting) - link.waiting.begin());
+      ++link.waiting[queue];
+      double& free = link.queues[queue % link.queues.size()];
+      free = std::max(free, now_) + seconds;
+      at(free, [this, space, queue, tasks = std::move(tasks)] {
+        Link& on = this->link(space);
+        --on.waiting[queue];
+        if (--on.launches == 0) on.busy_seconds += now_ - on.busy_since;
         for (TaskState* task : tasks) scheduler_.finished(*task);
       });
     }
@@ -292,6 +318,11 @@ void Simulator::await(std::vector<Access> accesses, const std::function<void(std
   advance_until([&] { return (task = scheduler_.take_host()) != nullptr; });
   scheduler_.finished(*task);
   scheduler_.memory_may_change();
+}
+
+void Simulator::distribute(const Array& array, const Distribution& distribution) {
+  check_distribution(array.shape(), distribution);
+  if (distribution.place) scheduler_.place_array(array, distribution.tile, distribution.place);
 }
 
 void Simulator::barrier() {

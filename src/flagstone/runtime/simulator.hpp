@@ -34,6 +34,7 @@ class Simulator final : public RunningGraph, private Machine {
   void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) override;
   void barrier() override;
   void drain() override { write_all(false); }
+  void distribute(const Array& array, const Distribution& distribution) override;
   Array allocate(const Shape& shape, Dtype dtype) override;
   Charge charge(std::uint64_t bytes) override;
   bool planning() const override { return true; }
@@ -70,15 +71,18 @@ class Simulator final : public RunningGraph, private Machine {
   double transfer_end(const Requests& requests, bool write);
   void convert(std::size_t buffer_bytes, double flops, std::function<void()> then);
   double seconds_of(const Cost& cost) const;
-  /// A device: a link each way, and processors that its launches share.
+  /// A device: a link each way, and queues. A card's share its processors; an emulated one's have one each.
   struct Link {
     SpaceProfile profile;
-    double free[2] = {0, 0};  // out, in: when the last copy is done
-    double computed = 0;      // when the last launch is
-    int launches = 0, most_launches = 0;
-    double busy_seconds = 0;
+    double each_copy = 0;        // seconds that the link does nothing else
+    double free[2] = {0, 0};     // out, in: when the last copy is done
+    std::vector<double> queues;  // when the last launch of each is done
+    std::vector<int> waiting;    // launches of each that are out
+    int launches = 0, most = 0;  // out together
+    double busy_since = 0, busy_seconds = 0;
   };
   Link& link(int space) { return links_[static_cast<std::size_t>(space) - 1]; }
+  Link link_to(const DeviceProperties& properties) const;
   void copy(TileState& tile, int space, bool in);
   void launch();
   double seconds_on(const TaskState& task, const SpaceProfile& device) const;

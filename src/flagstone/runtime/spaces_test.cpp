@@ -175,5 +175,55 @@ TEST_F(SpacesTest, APlanCountsWhatARunCounts) {
   EXPECT_EQ(planned.spaces[1].tasks, ran.spaces[1].tasks);
 }
 
+TEST_F(SpacesTest, ADistributionSaysWhereTilesAreChanged) {
+  const std::vector<double> expected = product_on({});
+  Runtime runtime(options({emulated(64 * tile)}));
+  std::vector<double> c(n * n);
+  const auto build = [&](Graph& graph) {
+    const Array made = memory_array(c.data(), {n, n});
+    Distribution distribution = Distribution::one({edge, edge}, 0);
+    distribution.place = [](const Shape& at) { return at[0] == 3 && at[1] > 0 ? 0 : 1; };
+    graph.distribute(made, distribution);
+    product(graph, memory_array(a_.data(), {n, n}), memory_array(b_.data(), {n, n}), made);
+  };
+  for (const Statistics& stats : {runtime.plan(build), runtime.run(build)}) {
+    EXPECT_EQ(stats.spaces[0].tasks, 3u * 4);
+    EXPECT_EQ(stats.spaces[1].tasks, 13u * 4);
+  }
+  EXPECT_EQ(c, expected);
+}
+
+/// 8 x 8 x 8 tiles of 256²: whoever computes longer than copies take has many at hand.
+TEST_F(SpacesTest, SmallTilesGoOutTogether) {
+  constexpr Index all = 2048, small = 256;
+  std::vector<float> a(all * all, 0.5f), b(all * all, 0.25f), c(all * all);
+  const auto device = open_emulated({.memory = 64 * MiB});
+  Runtime runtime(options({device}));
+  const Statistics stats = runtime.run([&](Graph& graph) {
+    const auto matrix = [](std::vector<float>& values) {
+      return memory_array(reinterpret_cast<std::byte*>(values.data()), {all, all}, Dtype::float32, {});
+    };
+    const Array left = matrix(a), right = matrix(b), to = matrix(c);
+    graph.trust_order(true);
+    for (Index k = 0; k < all; k += small)
+      for (Index i = 0; i < all; i += small)
+        for (Index j = 0; j < all; j += small) {
+          TaskSpec task;
+          task.name = "gemm";
+          const Region sum{to, {{i, j}, {small, small}}};
+          task.accesses = {read({left, {{i, k}, {small, small}}}), read({right, {{k, j}, {small, small}}}),
+                           k == 0 ? write(sum) : update(sum)};
+          Call call(Kernel::gemm, Dtype::float32, {{0}, {1}, {2}});
+          call.beta = k == 0 ? 0 : 1;
+          task.calls = {call};
+          graph.add(std::move(task));
+        }
+  });
+  EXPECT_EQ(stats.spaces[1].tasks, 512u);
+  EXPECT_LE(8 * stats.spaces[1].launches, stats.spaces[1].tasks);
+  EXPECT_EQ(device->counts().synchronizing, 0u);
+  EXPECT_EQ(c, std::vector<float>(all * all, all * 0.125f));
+}
+
 }  // namespace
 }  // namespace flagstone

@@ -37,6 +37,9 @@ class LateBuilder final : public Graph {
   int workers() const override { return graph_.workers(); }
   int threads_per_task() const override { return graph_.threads_per_task(); }
   bool agree(bool mine) override { return graph_.agree(mine); }
+  void distribute(const Array& array, const Distribution& distribution) override {
+    graph_.distribute(array, distribution);
+  }
   void host_work(const std::string& name, Cost cost) override { graph_.host_work(name, cost); }
 
  private:

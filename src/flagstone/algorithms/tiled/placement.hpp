@@ -3,20 +3,15 @@
 // because bits of a host and of a device differ.
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/graph/place.hpp"
 
 namespace flagstone::linalg {
 
-/// Which memory, by name: "rows" or "columns" of tiles, cyclic over so many devices. ShapeError of other names.
+/// Which memory, by name: "rows" or "columns" of tiles, cyclic over so many devices and back. ShapeError of other
+/// names.
 Place place_by_name(std::string_view name, int devices);
-
-/// A pattern that repeats, as of ScaLAPACK's grids: memory pattern[i % rows][j % columns] of tile (i, j), 0 the host
-/// and i the i-th device. Of arrays with more dimensions the last two count, one has only columns. ShapeError of a
-/// pattern that is no rectangle, or names a device beyond `devices`.
-Place place_by_pattern(std::vector<std::vector<int>> pattern, int devices);
 
 /// What the order of tiles is chosen for, where one level of blocks serves all memories that they pass through: the
 /// budget of the smallest of them.

@@ -1,5 +1,7 @@
 #include "flagstone/runtime/executor/builder.hpp"
 
+#include <algorithm>
+
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
@@ -107,8 +109,26 @@ TaskId BuilderThread::add(TaskSpec task) {
   return id;
 }
 
+/// Where the tile that the task changes first goes: asked without the run's lock, so that the answer is there when the
+/// scheduler asks under it.
+void BuilderThread::ask_place(Lock& lock, const TaskSpec& task) const {
+  const auto changes = [](const Access& access) { return access.mode != Mode::read && access.mode != Mode::scratch; };
+  const auto changed = std::ranges::find_if(task.accesses, [&](const Access& access) {
+    return access.mode != Mode::scratch && std::ranges::any_of(task.accesses, [&](const Access& other) {
+             return changes(other) && other.region.array.id() == access.region.array.id() &&
+                    other.region.box == access.region.box;
+           });
+  });
+  if (changed == task.accesses.end()) return;
+  const Shape at = run_.scheduler.place_of(changed->region);
+  lock.unlock();
+  options_.place(changed->region, at);
+  lock.lock();
+}
+
 TaskId BuilderThread::add_one(Lock& lock, TaskSpec task, bool host) {
   run_.throw_if_failed();
+  if (options_.place_waits && !host) ask_place(lock, task);
   const auto full = [this] { return run_.scheduler.pending() >= lookahead_; };
   if (full() && RunState::inside_worker)
     throw Error("graph: a running task added '" + task.name + "' while " + std::to_string(lookahead_) +
@@ -158,6 +178,12 @@ void BuilderThread::await(std::vector<Access> accesses, const std::function<void
   run_.scheduler.finished(*task);
   run_.scheduler.memory_may_change();
   run_.advance(lock);
+}
+
+void BuilderThread::distribute(const Array& array, const Distribution& distribution) {
+  check_distribution(array.shape(), distribution);
+  Lock lock(run_.mutex);
+  if (distribution.place) run_.scheduler.place_array(array, distribution.tile, distribution.place);
 }
 
 void BuilderThread::barrier() {

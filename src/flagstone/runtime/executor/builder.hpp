@@ -27,6 +27,7 @@ class BuilderThread final : public RunningGraph {
   void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) override;
   void barrier() override;
   void drain() override { write_all(false); }
+  void distribute(const Array& array, const Distribution& distribution) override;
   Array allocate(const Shape& shape, Dtype dtype) override;
   Charge charge(std::uint64_t bytes) override;
   bool planning() const override { return false; }
@@ -37,6 +38,7 @@ class BuilderThread final : public RunningGraph {
   using Lock = RunState::Lock;
   using Clock = RunState::Clock;
   TaskId add_one(Lock& lock, TaskSpec task, bool host);
+  void ask_place(Lock& lock, const TaskSpec& task) const;
   void write_all(bool end);
   bool settled() const;
   /// `changes`: to look at what is waited for changes it, which is the builder's alone.

@@ -5,17 +5,14 @@
 #include "flagstone/runtime/executor/transfers.hpp"
 
 namespace flagstone {
-namespace {
-
-// One runs and one waits behind it: more would be launched one by one that could go out together.
-constexpr int most_on_a_queue = 2;
-
-}  // namespace
+namespace {}  // namespace
 
 DeviceQueues::DeviceQueues(RunState& run) : run_(run), loads_(static_cast<std::size_t>(run.scheduler.device_count())) {
-  for (int space = 1; space <= run.scheduler.device_count(); ++space)
-    loads_[static_cast<std::size_t>(space) - 1].queues.assign(
-        static_cast<std::size_t>(run.scheduler.device(space).properties().kernel_queues), 0);
+  for (int space = 1; space <= run.scheduler.device_count(); ++space) {
+    Load& load = loads_[static_cast<std::size_t>(space) - 1];
+    load.queues.assign(static_cast<std::size_t>(run.scheduler.device(space).properties().kernel_queues), 0);
+    load.row_ends.resize(2 + load.queues.size());
+  }
 }
 
 template <class Begin>
@@ -50,31 +47,56 @@ Tile DeviceQueues::on_device(const TileState& tile, int space) const {
   return {data, tile.array.dtype(), tile.box.shape, copies.strides, copies.bytes};
 }
 
-void DeviceQueues::copy_in(TileState& tile, int space) {
+void DeviceQueues::copy_in(TileState& tile, int space) { copy(tile, space, true); }
+void DeviceQueues::copy_out(TileState& tile, int space) { copy(tile, space, false); }
+
+void DeviceQueues::copy(TileState& tile, int space, bool in) {
   Tile host;
   tile.view(host);
-  const auto done = [this, &tile, space](std::exception_ptr thrown) {
-    heard(thrown, "copying " + about(tile) + " to " + run_.scheduler.device(space).properties().name,
-          [&] { run_.scheduler.copied_in(tile, space); });
+  Device& device = run_.scheduler.device(space);
+  const auto asked = run_.timeline ? Clock::now() : Clock::time_point{};
+  const auto done = [this, &tile, &device, space, in, asked](std::exception_ptr thrown) {
+    const auto ended = Clock::now();
+    const std::string where =
+        thrown ? "copying " + about(tile) + (in ? " to " : " from ") + device.properties().name : std::string();
+    heard(thrown, where, [&] {
+      if (run_.timeline)
+        tell(space, in ? 0 : 1, "link", in ? "copy in" : "copy out", about(tile), tile.copies->bytes, asked, ended);
+      in ? run_.scheduler.copied_in(tile, space) : run_.scheduler.copied_out(tile, space);
+    });
   };
-  begin([&] { run_.scheduler.device(space).copy_in(host, on_device(tile, space), done); });
+  begin([&] {
+    const Tile there = on_device(tile, space);
+    in ? device.copy_in(host, there, done) : device.copy_out(there, host, done);
+  });
 }
 
-void DeviceQueues::copy_out(TileState& tile, int space) {
-  Tile host;
-  tile.view(host);
-  const auto done = [this, &tile, space](std::exception_ptr thrown) {
-    heard(thrown, "copying " + about(tile) + " from " + run_.scheduler.device(space).properties().name,
-          [&] { run_.scheduler.copied_out(tile, space); });
-  };
-  begin([&] { run_.scheduler.device(space).copy_out(on_device(tile, space), host, done); });
+void DeviceQueues::name_rows() const {
+  for (int space = 1; space <= run_.scheduler.device_count(); ++space) {
+    const DeviceProperties& device = run_.scheduler.device(space).properties();
+    const int first = Timeline::first_device_row + space * Timeline::rows_a_device;
+    run_.timeline->name_row(run_.timeline_run, first, device.name + " in");
+    run_.timeline->name_row(run_.timeline_run, first + 1, device.name + " out");
+    for (int queue = 0; queue < device.kernel_queues; ++queue)
+      run_.timeline->name_row(run_.timeline_run, first + 2 + queue, device.name + " queue " + std::to_string(queue));
+  }
+}
+
+void DeviceQueues::tell(int space, std::size_t row, const char* kind, const std::string& name, const std::string& about,
+                        std::uint64_t bytes, Clock::time_point asked, Clock::time_point ended) {
+  Clock::time_point& last = loads_[static_cast<std::size_t>(space) - 1].row_ends[row];
+  const auto began = std::min(std::max(asked, last), ended);
+  last = ended;
+  run_.timeline->span(run_.timeline_run,
+                      Timeline::first_device_row + space * Timeline::rows_a_device + static_cast<int>(row), kind, name,
+                      began, ended, about, bytes);
 }
 
 void DeviceQueues::launch_what_can_run() {
   if (run_.error) return;
   for (int space = 1; space <= run_.scheduler.device_count(); ++space) {
     const Load& load = loads_[static_cast<std::size_t>(space) - 1];
-    while (load.launches < most_on_a_queue * static_cast<int>(load.queues.size())) {
+    while (load.launches < most_launches(static_cast<int>(load.queues.size()))) {
       auto tasks = run_.scheduler.take_batch(space);
       if (tasks.empty()) break;
       launch(space, std::move(tasks));
@@ -118,6 +140,12 @@ void DeviceQueues::launched(const Launch& launch, std::exception_ptr thrown) {
     Load& load = loads_[static_cast<std::size_t>(launch.space) - 1];
     --load.queues[launch.queue];
     if (--load.launches == 0) load.busy_seconds += RunState::seconds_between(load.busy_since, ended);
+    if (run_.timeline) {
+      const std::size_t others = launch.tasks.size() - 1;
+      const std::string more = others > 0 ? " and " + std::to_string(others) + " more" : std::string();
+      tell(launch.space, 2 + launch.queue, "launch", launch.tasks.front()->spec.name,
+           region_of(*launch.tasks.front()) + more, 0, launch.began, ended);
+    }
     const double share = RunState::seconds_between(launch.began, ended) / static_cast<double>(launch.tasks.size());
     for (TaskState* task : launch.tasks) {
       run_.stats.flops += task->spec.cost.flops;

@@ -19,6 +19,8 @@ class DeviceQueues {
   void copy_out(TileState& tile, int space);
   /// Gives every device what it can run, as long as its queues are short: what waits here goes out together later.
   void launch_what_can_run();
+  /// Of the timeline, where there is one.
+  void name_rows() const;
   /// The host's and the devices', `now` being the run's; empty without devices.
   std::vector<SpaceStatistics> statistics(const Statistics& now) const;
 
@@ -40,6 +42,7 @@ class DeviceQueues {
     int launches = 0;
     Clock::time_point busy_since{};
     double busy_seconds = 0;
+    std::vector<Clock::time_point> row_ends;  // of the timeline: copies in, copies out, each queue
   };
   void launch(int space, std::vector<TaskState*> tasks);
   void launched(const Launch& launch, std::exception_ptr thrown);
@@ -49,6 +52,10 @@ class DeviceQueues {
   /// What a device reports, from a thread of its own.
   template <class Then>
   void heard(std::exception_ptr thrown, const std::string& where, Then then);
+  void copy(TileState& tile, int space, bool in);
+  /// In a timeline: what was asked at `asked` and is done now, on a row that does one thing after the other.
+  void tell(int space, std::size_t row, const char* kind, const std::string& name, const std::string& about,
+            std::uint64_t bytes, Clock::time_point asked, Clock::time_point ended);
   Tile on_device(const TileState& tile, int space) const;
 
   RunState& run_;

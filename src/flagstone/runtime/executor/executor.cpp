@@ -33,7 +33,10 @@ Executor::Executor(Ring& ring, const RuntimeOptions& options, ScratchSpace scrat
       devices_(*this),
       builder_(*this, transfers_, options, std::move(scratch),
                heartbeat ? [this, heartbeat] { heartbeat(statistics()); } : BuilderThread::Heartbeat()) {
-  if (timeline) timeline_run = timeline->begin_run(who, options.workers);
+  if (timeline) {
+    timeline_run = timeline->begin_run(who, options.workers);
+    devices_.name_rows();
+  }
   const SignalsBlocked blocked;
   for (int i = 0; i < options.workers; ++i)
     threads_.emplace_back([this, i, around = runs_around] {

@@ -49,9 +49,6 @@ Charge::~Charge() {
   if (release_) release_();
 }
 
-void Graph::distribute(const Array& array, const Distribution& distribution) {
-  check_distribution(array.shape(), distribution);
-}
 bool Graph::concerns(std::span<const Access>) const { return true; }
 
 }  // namespace flagstone

@@ -141,8 +141,9 @@ class Graph {
   virtual int rank() const { return 0; }
   virtual int ranks() const { return 1; }
   /// Says who has which tile of the array, before its first access; ShapeError where the two do not fit. A task runs
-  /// with the owner of the first region that it changes. The one process of today has everything.
-  virtual void distribute(const Array& array, const Distribution& distribution);
+  /// with the owner of the first region that it changes, in the memory that `place` names. The one process of today
+  /// has everything.
+  virtual void distribute(const Array& array, const Distribution& distribution) = 0;
   /// Whether a task with these accesses runs here or needs a tile that is here: a builder may leave others out.
   virtual bool concerns(std::span<const Access> accesses) const;
   /// Work done on the builder's thread, for the plan's clock and the statistics (dense Rayleigh-Ritz, ...).

@@ -25,6 +25,7 @@ struct RuntimeOptions {
   std::vector<std::shared_ptr<Device>> devices = {};  // their memories hold tiles beside the host's
   bool strict = false;                                // refuse tasks whose kernels their device lacks
   Place place = {};                                   // none: columns of tiles, cyclic over the devices
+  bool place_waits = false;  // where it is first asked of a tile, for a lock of its own: asked without the run's
 };
 
 /// How fast one kernel is on tiles of edge b, as a share of the flop rate of its precision: most · b / (b + half_edge).

@@ -79,13 +79,6 @@ void TileState::view(Tile& tile) const {
   tile.bytes = tile_bytes;
 }
 
-Shape TileState::place() const {
-  const Shape& edges = on_grid ? owner->grid : box.shape;
-  Shape at(box.start.size());
-  for (std::size_t d = 0; d < at.size(); ++d) at[d] = box.start[d] / std::max<Index>(1, edges[d]);
-  return at;
-}
-
 bool Cache::Later::operator()(const TileState* a, const TileState* b) const {
   if (a->queued_at != b->queued_at) return a->queued_at < b->queued_at;
   // At equal distance the clean one is the later, so it goes first. As they were queued: an order must not change while

@@ -93,8 +93,6 @@ struct TileState {
   bool settled() const { return dirty && complete(); }
   /// Nobody in sight changes it again.
   bool complete() const { return !again && (when == Written::streamed || (changes == 0 && when == Written::always)); }
-  /// The place in the grid of tiles of its array.
-  Shape place() const;
   /// It is on its way to the disk, where who reads it waits for it.
   bool leaves_first() const { return open && when == Written::streamed; }
   bool overwritten_next() const { return !uses.empty() && uses.front().overwrites; }

@@ -11,6 +11,7 @@ namespace {
 using State = Copy::State;
 
 constexpr std::uint64_t without_end = std::uint64_t{1} << 60;
+constexpr std::size_t last_dimension = ~std::size_t{0};
 constexpr std::size_t most_batched = 64;    // tasks of one launch
 constexpr std::size_t most_compared = 256;  // runnable tasks that are looked at for one
 constexpr TaskId well_ahead = 256;
@@ -39,25 +40,54 @@ bool same_work(const TaskState& a, const TaskState& b) {
          std::ranges::equal(a.operands, b.operands, same_tile);
 }
 
+Spaces with_place(Spaces spaces) {
+  if (!spaces.place && !spaces.devices.empty())
+    spaces.place = cyclic(static_cast<int>(spaces.devices.size()), last_dimension);
+  return spaces;
+}
+
 }  // namespace
 
 Spread::Spread(std::uint64_t capacity, Machine& machine, Spaces spaces)
-    : cache_(capacity), machine_(machine), spaces_(std::move(spaces)), runnable_devices_(spaces_.devices.size()) {
+    : cache_(capacity),
+      machine_(machine),
+      spaces_(with_place(std::move(spaces))),
+      runnable_devices_(spaces_.devices.size()) {
   for (const auto& device : spaces_.devices)
     residencies_.emplace_back(device->properties().name, spaces_.unlimited ? without_end : device->properties().memory);
 }
 
+Spread::PlacedArray& Spread::placed(const Region& region) {
+  PlacedArray& known = placed_arrays_[region.array.id()];
+  if (const auto& store = region.array.shared_store(); known.store.lock() != store) known = {store, {}, {}};
+  if (known.tile.empty()) {
+    known.tile = region.box.shape;
+    for (Index& extent : known.tile) extent = std::max<Index>(1, extent);
+  }
+  return known;
+}
+
+void Spread::place_array(const Array& array, Shape tile, std::function<int(const Shape&)> place) {
+  if (spread()) placed_arrays_[array.id()] = {array.shared_store(), std::move(tile), std::move(place)};
+}
+
+Shape Spread::place_of(const Region& region) {
+  const Shape& tile = placed(region).tile;
+  Shape at(tile.size());
+  for (std::size_t d = 0; d < at.size(); ++d) at[d] = region.box.start[d] / tile[d];
+  return at;
+}
+
 /// By the place of the first tile that the task changes, if the device there has all its kernels.
-int Spread::space_of(const TaskState& task) const {
+int Spread::space_of(const TaskState& task) {
   if (task.host) return 0;
   const auto changed = std::ranges::find_if(task.held, [](const auto& held) { return held.modifies; });
   if (changed == task.held.end()) return 0;
-  const Shape at = changed->tile->place();
   const Region region{changed->tile->array, changed->tile->box};
+  const Shape at = place_of(region);
   const int devices = device_count();
-  const int space = spaces_.place ? spaces_.place(region, at)
-                    : at.empty()  ? 1
-                                  : 1 + static_cast<int>(at.back() % devices);
+  const auto& of_array = placed(region).place;
+  const int space = of_array ? of_array(at) : spaces_.place(region, at);
   if (space < 0 || space > devices)
     throw Error("place: space " + std::to_string(space) + " was named for '" + task.spec.name +
                 "'; give 0, the host, " + "or the number of a device, " + std::to_string(devices) + " at most.");

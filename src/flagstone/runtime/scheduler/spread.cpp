@@ -23,7 +23,7 @@ bool valid_on_host(const TileState& tile) { return tile.where == Where::resident
 /// Memory that nothing is on its way to.
 bool empty_on_host(const TileState& tile) {
   return tile.where == Where::loading && !tile.copies->loading &&
-         (tile.copies->newest == 0 || !tile.copies->at(tile.copies->newest).leaving);
+         std::ranges::none_of(tile.copies->on, [](const Copy& copy) { return copy.leaving; });
 }
 
 }  // namespace
@@ -37,6 +37,15 @@ int Spread::writer_before(const TileState& tile, const TaskState& task) {
     if (use.modifies) space = use.task->space;
   }
   return space;
+}
+
+/// The first device that holds the tile as it is, of those that may be looked at; or nobody.
+int Spread::held_by(const TileState& tile) {
+  const Copies& copies = *tile.copies;
+  if (copies.changing) return nobody;
+  if (copies.newest != 0) return copies.newest;
+  const auto valid = std::ranges::find(copies.on, State::valid, &Copy::state);
+  return valid == copies.on.end() ? nobody : 1 + static_cast<int>(valid - copies.on.begin());
 }
 
 bool Spread::comes_through_host(const TileState& tile, const TaskState& task) {
@@ -87,7 +96,7 @@ bool Spread::admit_spread(TaskState& task) {
   for (const auto& held : task.held) {
     TileState& tile = *held.tile;
     if (!on_host(held) || !held.reads || tile.where != Where::absent || tile.copies->newest != 0) continue;
-    if (writer_before(tile, task) != nobody) continue;
+    if (writer_before(tile, task) != nobody || held_by(tile) != nobody) continue;
     loads.push_back({&tile, in_pieces(tile.array.store().read(tile.box))});
     staging += align_up(loads.back().transfer.staging_bytes);
   }
@@ -140,10 +149,10 @@ void Spread::serve(TileState& tile) {
 void Spread::bring(TileState& tile, int space) {
   Copies& copies = *tile.copies;
   if (copies.changing || (space > 0 && copies.at(space).state != State::empty)) return;
-  if (copies.newest != 0 && copies.newest != space) {
-    if (empty_on_host(tile)) start_copy_out(tile);
-  } else if (space > 0 && valid_on_host(tile)) {
+  if (space > 0 && valid_on_host(tile)) {
     start_copy_in(tile, space);
+  } else if (copies.newest != space || space == 0) {
+    if (const int from = held_by(tile); from != nobody && empty_on_host(tile)) start_copy_out(tile, from);
   }
 }
 
@@ -172,17 +181,16 @@ void Spread::copied_in(TileState& tile, int space) {
   arrived_spread(tile);
 }
 
-/// Of the newest copy; the host has memory for it.
-void Spread::start_copy_out(TileState& tile) {
+/// The host has memory for it.
+void Spread::start_copy_out(TileState& tile, int from) {
   Copies& copies = *tile.copies;
-  Copy& copy = copies.at(copies.newest);
-  copy.leaving = true;
+  copies.at(from).leaving = true;
   tile.where = Where::loading;
   ++copies.flights, ++in_flight_;
   requeue_copies(tile);
-  SpaceStatistics& counts = residency(copies.newest).counts;
+  SpaceStatistics& counts = residency(from).counts;
   ++counts.copies_out, counts.bytes_out += copies.bytes;
-  machine_.copy_out(tile, copies.newest);
+  machine_.copy_out(tile, from);
 }
 
 void Spread::copied_out(TileState& tile, int space) {
@@ -190,12 +198,8 @@ void Spread::copied_out(TileState& tile, int space) {
   Copy& copy = copies.at(space);
   --copies.flights, --in_flight_;
   copy.leaving = false;
-  copies.newest = 0;
   tile.where = Where::resident;
-  if (tile.in_memory_array())
-    --strayed_;
-  else
-    tile.dirty = true;
+  if (std::exchange(copies.newest, 0) != 0) tile.in_memory_array() ? void(--strayed_) : void(tile.dirty = true);
   if (std::exchange(copy.evicting, false)) {
     residency(space).leaving_bytes -= Arena::charged(copies.bytes);
     if (copy.pins == 0) drop_copy(tile, space);
@@ -225,7 +229,7 @@ bool Spread::send_home(TileState& tile, bool ask_again) {
     }
   }
   if (room)
-    start_copy_out(tile);
+    start_copy_out(tile, copies.newest);
   else if (ask_again && !std::exchange(copies.homeward, true))
     homeward_.push_back(&tile);
   return room;

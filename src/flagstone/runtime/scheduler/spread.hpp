@@ -1,6 +1,7 @@
 #pragma once
 // What a scheduler knows and does about several memories. In a run without devices none of it is entered.
 #include <deque>
+#include <functional>
 #include <memory>
 #include <queue>
 #include <set>
@@ -11,6 +12,10 @@
 #include "flagstone/runtime/spaces/residency.hpp"
 
 namespace flagstone {
+
+/// Launches that are under way on a device at a time: one runs on each queue, and one waits behind them. More would be
+/// launched one by one that could go out together.
+constexpr int most_launches(int queues) { return queues + 1; }
 
 /// Which tasks devices get, room in their memories, and every copy between these and the host's: devices.cpp,
 /// spread.cpp. The host's own room, loads and stores are the Scheduler's, which this is the lower half of.
@@ -27,6 +32,12 @@ class Spread {
   void want_memory() { memory_wanted_ = spread(); }
   /// The builder may change arrays in memory from here on: what devices hold of those that no task uses is old.
   void memory_may_change();
+  /// Where tiles of the array are changed from now on, whatever the run's options say; `tile`: extents of the grid
+  /// that `place` counts in.
+  void place_array(const Array& array, Shape tile, std::function<int(const Shape& at)> place);
+  /// The box's place in the grid of tiles of its array: of what place_array() said, else of the first tile of it that
+  /// a task changed. The same for a box from then on, whichever tiles are in memory.
+  Shape place_of(const Region& region);
   /// Tasks that take() and take_batch() would give.
   std::size_t runnable_anywhere() const;
   const std::vector<Residency>& residencies() const { return residencies_; }
@@ -83,7 +94,7 @@ class Spread {
 
  private:
   Residency& residency(int space) { return residencies_[static_cast<std::size_t>(space) - 1]; }
-  int space_of(const TaskState& task) const;
+  int space_of(const TaskState& task);
   static int writer_before(const TileState& tile, const TaskState& task);
   static bool comes_through_host(const TileState& tile, const TaskState& task);
   void pin(TaskState& task, int by);
@@ -97,14 +108,24 @@ class Spread {
   void serve(TileState& tile);
   void bring(TileState& tile, int space);
   void start_copy_in(TileState& tile, int space);
-  void start_copy_out(TileState& tile);
+  void start_copy_out(TileState& tile, int from);
   bool send_home(TileState& tile, bool ask_again);
   void unbounce(TaskState& task, const TileState* only);
+  static int held_by(const TileState& tile);
   bool ready(const TaskState& task, const TaskState::Held& held) const;
   void claim(TaskState& task);
   void claim_tile(TileState& tile, int space);
 
+  /// An array's grid of tiles, and where they are changed: none where the run's options say it.
+  struct PlacedArray {
+    std::weak_ptr<const ArrayStore> store;
+    Shape tile;
+    std::function<int(const Shape& at)> place;
+  };
+  PlacedArray& placed(const Region& region);
+
   const Spaces spaces_;
+  std::unordered_map<const void*, PlacedArray> placed_arrays_;
   std::vector<Residency> residencies_;                           // by device
   std::vector<std::set<TaskState*, InOrder>> runnable_devices_;  // likewise
   bool memory_wanted_ = false;

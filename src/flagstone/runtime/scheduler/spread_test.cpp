@@ -210,7 +210,7 @@ class SpreadTest : public testing::Test {
         const Copy& copy = copies.at(space);
         ASSERT_GE(copy.pins, 0);
         if (copy.pins > 0) ASSERT_NE(copy.state, State::invalid);
-        if (copy.leaving) ASSERT_EQ(copies.newest, space);
+        if (copy.leaving) ASSERT_TRUE(copies.newest == space || (copies.newest == 0 && copy.state == State::valid));
         if (copies.newest == space) {
           ASSERT_EQ(copy.state, State::valid) << "M";
         } else if (copies.newest != 0) {
@@ -310,6 +310,7 @@ TEST_F(SpreadTest, EveryTaskSeesWhatTheLastOneMade) {
     EXPECT_GT(reached_[static_cast<std::size_t>(state)][0][0], 0u);
   EXPECT_GT(reached_[static_cast<std::size_t>(State::valid)][1][0], 0u);
   EXPECT_GT(reached_[static_cast<std::size_t>(State::valid)][1][1], 0u);
+  EXPECT_GT(reached_[static_cast<std::size_t>(State::valid)][0][1], 0u) << "what one device has need not be loaded";
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Copy {
     valid,     // the tile as it is now
   };
   State state = State::invalid;
-  bool leaving = false;   // is being copied to the host: readers may look, a writer waits
+  bool leaving = false;   // is being copied to the host: readers may look, a writer waits; the newest, or as the disk
   bool evicting = false;  // and its memory is free then
   int pins = 0;           // admitted tasks that use it here
   std::uint64_t offset = 0;

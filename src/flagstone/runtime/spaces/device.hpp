@@ -21,6 +21,8 @@ struct DeviceProperties {
   std::uint64_t memory = 0;  // bytes that were taken, once: operands, results and workspaces all lie in them
   int kernel_queues = 4;     // what launches at the same time
   int host_workers = 0;      // threads of this process that compute for it with the host's kernels
+  // Of the link, where the device itself says it (an emulated one does): for plans. 0: as fast as memory is.
+  double bytes_per_second = 0, latency_seconds = 0;
 };
 
 /// One task's share of a launch. Its tiles lie in the device's memory, in the order of the task's accesses; they and
@@ -34,8 +36,9 @@ struct DeviceWork {
 /// How often what was asked for since the device was opened.
 struct DeviceCounts {
   std::uint64_t copies_in = 0, copies_out = 0, bytes_in = 0, bytes_out = 0;
-  std::uint64_t launches = 0;       // batches, whatever they hold
-  std::uint64_t synchronizing = 0;  // calls that waited for the device
+  std::uint64_t launches = 0;                 // batches, whatever they hold
+  std::uint64_t synchronizing = 0;            // calls that waited for the device
+  std::uint64_t locked = 0, most_locked = 0;  // bytes of host memory in place now, and at most
 };
 
 class Device {

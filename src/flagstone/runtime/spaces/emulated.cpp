@@ -106,7 +106,9 @@ class EmulatedDevice final : public Device {
                     "emulated device, " + format_bytes(options_.memory) + " of this machine's memory",
                     options_.memory,
                     options_.kernel_queues,
-                    options_.kernel_queues},
+                    options_.kernel_queues,
+                    options_.bytes_per_second,
+                    options_.latency_seconds},
         mapping_(options_.name, options_.memory),
         queues_(first_kernel_queue + options_.kernel_queues, options_.reorder) {}
 
@@ -130,8 +132,13 @@ class EmulatedDevice final : public Device {
   }
   void launch(std::span<const DeviceWork> batch, int queue, Done done) override;
 
-  void lock_pages(std::span<std::byte>) override {}  // the kernel's page tables are at hand to this device
-  void unlock_pages(std::span<std::byte>) override {}
+  // The kernel's page tables are at hand to this device: it only counts.
+  void lock_pages(std::span<std::byte> host) override {
+    const std::uint64_t now = locked_ += host.size();
+    for (std::uint64_t most = most_locked_; most < now && !most_locked_.compare_exchange_weak(most, now);) {
+    }
+  }
+  void unlock_pages(std::span<std::byte> host) override { locked_ -= host.size(); }
 
   DeviceCounts counts() const override {
     DeviceCounts counts;
@@ -139,6 +146,7 @@ class EmulatedDevice final : public Device {
     counts.copies_out = asked_[step_index(EmulatedFault::Step::copy_out)];
     counts.launches = asked_[step_index(EmulatedFault::Step::launch)];
     counts.bytes_in = bytes_in_, counts.bytes_out = bytes_out_;
+    counts.locked = locked_, counts.most_locked = most_locked_;
     return counts;
   }
 
@@ -158,7 +166,7 @@ class EmulatedDevice final : public Device {
   DeviceProperties properties_;
   Mapping mapping_;
   std::array<std::atomic<std::uint64_t>, 4> asked_{};
-  std::atomic<std::uint64_t> bytes_in_ = 0, bytes_out_ = 0;
+  std::atomic<std::uint64_t> bytes_in_ = 0, bytes_out_ = 0, locked_ = 0, most_locked_ = 0;
   std::atomic<bool> lost_ = false;
   EmulatedQueues queues_;  // last: what is in flight uses the rest
 };

@@ -42,6 +42,11 @@ std::string arguments(std::string_view about, std::uint64_t bytes) {
   return ",\"args\":{" + text + "}";
 }
 
+std::string naming(const char* what, int run, int row, std::string_view name) {
+  return formatted(R"({"name":"%s","ph":"M","pid":%d,"tid":%d,"args":{"name":"%s"}},)", what, run, row,
+                   escaped(name).c_str());
+}
+
 }  // namespace
 
 Timeline::Timeline(const std::string& path, bool overwrite) : path_(path) {
@@ -79,13 +84,14 @@ double Timeline::microseconds(Clock::time_point at) const {
 int Timeline::begin_run(std::string_view who, int workers) {
   const std::lock_guard lock(mutex_);
   const int run = ++runs_;
-  const auto named = [&](const char* what, int row, const std::string& name) {
-    add(formatted(R"({"name":"%s","ph":"M","pid":%d,"tid":%d,"args":{"name":"%s"}},)", what, run, row,
-                  escaped(name).c_str()));
-  };
-  named("process_name", 0, "run " + std::to_string(run) + (who.empty() ? "" : ": " + std::string(who)));
-  for (int i = 0; i < workers; ++i) named("thread_name", i, "worker " + std::to_string(i));
+  add(naming("process_name", run, 0, "run " + std::to_string(run) + (who.empty() ? "" : ": " + std::string(who))));
+  for (int i = 0; i < workers; ++i) add(naming("thread_name", run, i, "worker " + std::to_string(i)));
   return run;
+}
+
+void Timeline::name_row(int run, int row, std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  add(naming("thread_name", run, row, name));
 }
 
 void Timeline::span(int run, int row, std::string_view kind, std::string_view name, Clock::time_point began,

@@ -21,8 +21,9 @@ namespace flagstone {
 class Timeline {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Rows of the picture: workers from 0, then the ring's requests, each in the lowest row that is free.
-  static constexpr int first_ring_row = 1000;
+  /// Rows of the picture: workers from 0, then the ring's requests, each in the lowest row that is free, then what goes
+  /// into devices, comes out of them, and runs on their queues.
+  static constexpr int first_ring_row = 1000, first_device_row = 100000, rows_a_device = 100;
   /// What it holds: counted with a Runtime's reserve while one is active.
   static constexpr std::uint64_t memory_bytes = std::uint64_t{256} << 10;
 
@@ -38,6 +39,7 @@ class Timeline {
 
   /// A run of so many workers: a group of rows. Its number, which the events of it say.
   int begin_run(std::string_view who, int workers);
+  void name_row(int run, int row, std::string_view name);
   /// Something that took from `began` to `ended`. `about`: the tile, or the array; may be empty. `bytes`: 0 for none.
   void span(int run, int row, std::string_view kind, std::string_view name, Clock::time_point began,
             Clock::time_point ended, std::string_view about = {}, std::uint64_t bytes = 0);
