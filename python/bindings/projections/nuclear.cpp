@@ -13,7 +13,7 @@
 #include "flagstone/algorithms/nuclear/hamiltonian.hpp"
 #include "flagstone/algorithms/nuclear/j_basis.hpp"
 #include "flagstone/algorithms/nuclear/nonzeros.hpp"
-#include "flagstone/algorithms/nuclear/read_int.hpp"
+#include "flagstone/algorithms/nuclear/read_interaction.hpp"
 #include "flagstone/algorithms/subspace/block_basis.hpp"
 #include "flagstone/algorithms/subspace/block_source.hpp"
 #include "flagstone/base/error.hpp"

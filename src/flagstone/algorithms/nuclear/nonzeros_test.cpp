@@ -21,8 +21,8 @@ std::vector<Row> rows_of(const Basis& basis) {
         for (int s = 0; s < 2; ++s)
           for (const Occupied& o : c[s]->orbits)
             for (int i = 0; i < 64; ++i) {
-              const Orbit& orbit = (s ? basis.space().neutrons() : basis.space().protons())
-                                       .orbits[static_cast<std::size_t>(o.orbit)];
+              const Orbit& orbit =
+                  (s ? basis.space().neutrons() : basis.space().protons()).orbits[static_cast<std::size_t>(o.orbit)];
               if (i >= orbit.states()) break;
               if (o.slot < 0 || (d[s]->mask(s ? n : p, static_cast<std::size_t>(o.slot)) >> i & 1))
                 row.insert({s, o.orbit, i});

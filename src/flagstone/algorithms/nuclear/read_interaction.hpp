@@ -1,5 +1,5 @@
 #pragma once
-// Interactions in BIGSTICK's isospin form.
+// Files of interactions: KSHELL's .snt (Interaction::read_snt), and BIGSTICK's isospin form.
 #include <string>
 
 #include "flagstone/algorithms/nuclear/interaction.hpp"
