@@ -3,7 +3,7 @@
     projection.py counts            table 1 of Aktulga et al. (Euro-Par 2012), without listing states
     projection.py reads             bytes of Z read: order "columns", panels of 10 and 25 %, ÷ formulas
     projection.py run               one projection: bytes, seconds, peak
-    projection.py main_job --nmax 8 time ÷ Z in memory, ÷ its bounds (H' dropped; the disk's rates); plan ÷ run
+    projection.py main_job --nmax 8 time ÷ Z in memory, ÷ bounds (H' dropped; the disk); plan ÷ run
     projection.py work              estimated ÷ measured work of pairs of groups, of stripes
     projection.py making            nonzeros of H a second and core, by pairs of groups ÷ row by row by a hash
     projection.py stored            a stored H, float64, against SciPy's Z.T @ (H @ Z) in memory

@@ -182,7 +182,7 @@ class Project(Routine[ProjectedMatrix]):
         call.outputs = len(parts)
 
     def _cores(self) -> list[_core.Array]:
-        """Return the files of Z, each so often that what reads through one shares no part of it with others."""
+        """Return the files of Z, each so often that no two readers share a part of one."""
         times = _core.column_handles
         files = self.Z.files if self.layout is self.Z.layout else self.dealt and self.dealt.files
         if not files:

@@ -166,7 +166,8 @@ class Numbered {
  private:
   const Subsets& of(const std::pair<int, int>& slot) {
     const auto known = subsets_.find(slot);
-    return known != subsets_.end() ? known->second : subsets_.emplace(slot, Subsets(slot.first, slot.second)).first->second;
+    return known != subsets_.end() ? known->second
+                                   : subsets_.emplace(slot, Subsets(slot.first, slot.second)).first->second;
   }
   const Species& species_;
   std::vector<std::vector<Distribution>> behind_;  // of each pattern, of its slots from s on

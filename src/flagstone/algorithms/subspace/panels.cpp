@@ -31,7 +31,8 @@ HeldBasis::HeldBasis(Graph& graph, const BlockBasis& z, std::vector<std::shared_
   const auto most = static_cast<Index>(room / size_of(dtype));
   for (Index s = 0; s < stripes(); ++s) {
     Index width = 0;
-    for (Index g = layout.stripes[static_cast<std::size_t>(s)]; g < layout.stripes[static_cast<std::size_t>(s) + 1]; ++g)
+    for (Index g = layout.stripes[static_cast<std::size_t>(s)]; g < layout.stripes[static_cast<std::size_t>(s) + 1];
+         ++g)
       width += layout.rows[static_cast<std::size_t>(g)] * layout.columns[static_cast<std::size_t>(g)];
     widths_.push_back(width);
   }
@@ -100,10 +101,9 @@ std::shared_ptr<const StripeAccess> HeldBasis::held_units(Index stripe, Index ha
   std::vector<std::pair<std::int32_t, Index>> of_part;
   std::size_t last = units_.size();
   for (const Part& part : disk.parts) {  // ascending, as units are
-    const auto behind = std::upper_bound(units_.begin(), units_.end(), part,
-                                         [](const Part& x, const Part& unit) {
-                                           return std::pair(x.file, x.begin) < std::pair(unit.file, unit.begin);
-                                         });
+    const auto behind = std::upper_bound(units_.begin(), units_.end(), part, [](const Part& x, const Part& unit) {
+      return std::pair(x.file, x.begin) < std::pair(unit.file, unit.begin);
+    });
     const auto u = static_cast<std::size_t>(behind - units_.begin()) - 1;
     const Index length = units_[u].end - units_[u].begin;
     if (!loaded_[u]) load({units_[u]}, {{unit_begin_[u]}, {length}}, {{0, 0, 0, length}}, handle), loaded_[u] = true;

@@ -25,8 +25,8 @@ class HeldBasis {
  public:
   /// `room`: bytes. Blocks that are stored once for several groups are held once where all of them fit, else stripe by
   /// stripe.
-  HeldBasis(Graph& graph, const BlockBasis& z, std::vector<std::shared_ptr<const StripeAccess>> on_disk, bool all_stored,
-            std::uint64_t room);
+  HeldBasis(Graph& graph, const BlockBasis& z, std::vector<std::shared_ptr<const StripeAccess>> on_disk,
+            bool all_stored, std::uint64_t room);
 
   Index panel_end(Index first) const { return std::min(stripes(), first + (units_.empty() ? slots_.each : stripes())); }
   /// A stripe of the panel that begins with `first`, in memory; tasks that load it are added where it is not there yet.
@@ -52,7 +52,7 @@ class HeldBasis {
   Slots slots_;
   std::vector<Index> in_slot_;                                 // stripes
   std::vector<std::shared_ptr<const StripeAccess>> in_slots_;  // of these; of all where all of Z is held
-  std::vector<Part> units_;                                   // all of Z: stretches of files, and where they lie
+  std::vector<Part> units_;                                    // all of Z: stretches of files, and where they lie
   std::vector<Index> unit_begin_;
   std::vector<bool> loaded_;
 };

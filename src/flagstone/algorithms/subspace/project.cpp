@@ -7,16 +7,16 @@
 #include <mutex>
 #include <utility>
 
+#include "flagstone/algorithms/subspace/panels.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
-#include "flagstone/algorithms/subspace/panels.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
 
 namespace flagstone::subspace {
 namespace {
 
-constexpr std::size_t tasks_ahead = 128;   // of few panels, so that each streams through handles of its own
-constexpr Index index_rows = 1 << 14;      // of the list of blocks, that one task writes
+constexpr std::size_t tasks_ahead = 128;  // of few panels, so that each streams through handles of its own
+constexpr Index index_rows = 1 << 14;     // of the list of blocks, that one task writes
 
 /// Makers that tasks borrow: each keeps lists that the next task may share, never more than there are workers.
 class Makers {

@@ -11,8 +11,8 @@ namespace flagstone::subspace {
 
 namespace {
 
-// What making H_ij and two products take beside their flops, as bytes copied meanwhile: fitted to the blocks of ⁶Li, Nmax
-// 6 and 8. Of a multiply-add: products of such small matrices go at half of gemm's rate.
+// What making H_ij and two products take beside their flops, as bytes copied meanwhile: fitted to the blocks of ⁶Li,
+// Nmax 6 and 8. Of a multiply-add: products of such small matrices go at half of gemm's rate.
 constexpr double bytes_of_nonzero = 670, bytes_of_row = 365, bytes_of_block = 80'000, bytes_of_dense = 1.5;
 
 }  // namespace
