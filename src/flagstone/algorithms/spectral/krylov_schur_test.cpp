@@ -180,7 +180,8 @@ TEST(KrylovSchur, DegenerateMatrices) {
 TEST(KrylovSchur, BitsDependOnNeitherMemoryNorWorkers) {
   const Turned a(spectrum(40000, [](Index j) { return 1.0 / std::sqrt(1.0 + j); }), Dtype::float64);
   SchurOptions options{.k = 20, .block = 8, .ncv = 64, .most = 12};
-  const Outcome one = solve(a, options, 2 * GiB, 1), two = solve(a, options, 2 * GiB, 2), least = solve(a, options, 0);
+  const Outcome least = solve(a, options, 0);  // first: what others leave in the process would make its limit roomier
+  const Outcome one = solve(a, options, 2 * GiB, 1), two = solve(a, options, 2 * GiB, 2);
   EXPECT_EQ(one.vectors, two.vectors);
   EXPECT_EQ(one.pairs.values, two.pairs.values);
   EXPECT_EQ(one.vectors, least.vectors);
