@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "flagstone/base/error.hpp"
-#include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/kernel/dense/cblas.hpp"
 
 namespace flagstone::kernel {
@@ -34,6 +33,7 @@ struct Lapack<float> {
   static constexpr auto geqrt = blas::sgeqrt_work;
   static constexpr auto tpqrt = blas::stpqrt_work;
   static constexpr auto trmm = blas::strmm;
+  static constexpr auto gemm = blas::sgemm;
   static constexpr auto tpmqrt = blas::stpmqrt_work;
 };
 template <>
@@ -41,6 +41,7 @@ struct Lapack<double> {
   static constexpr auto geqrt = blas::dgeqrt_work;
   static constexpr auto tpqrt = blas::dtpqrt_work;
   static constexpr auto trmm = blas::dtrmm;
+  static constexpr auto gemm = blas::dgemm;
   static constexpr auto tpmqrt = blas::dtpmqrt_work;
 };
 template <>
@@ -48,6 +49,7 @@ struct Lapack<std::complex<float>> {
   static constexpr auto geqrt = blas::cgeqrt_work;
   static constexpr auto tpqrt = blas::ctpqrt_work;
   static constexpr auto trmm = blas::ctrmm;
+  static constexpr auto gemm = blas::cgemm;
   static constexpr auto tpmqrt = blas::ctpmqrt_work;
 };
 template <>
@@ -55,6 +57,7 @@ struct Lapack<std::complex<double>> {
   static constexpr auto geqrt = blas::zgeqrt_work;
   static constexpr auto tpqrt = blas::ztpqrt_work;
   static constexpr auto trmm = blas::ztrmm;
+  static constexpr auto gemm = blas::zgemm;
   static constexpr auto tpmqrt = blas::ztpmqrt_work;
 };
 
@@ -63,19 +66,33 @@ constexpr char transposed(bool adjoint) {
   return !adjoint ? 'N' : std::is_floating_point_v<T> ? 'T' : 'C';
 }
 
-/// X := op(A) X with a triangle A, op: none or the adjoint.
+/// What CBLAS wants: numbers as they are, complex ones by their address.
+template <class T>
+auto scalar(const T& x) {
+  if constexpr (std::is_floating_point_v<T>)
+    return x;
+  else
+    return &x;
+}
+
+/// C += alpha op(A) B, op: none or the adjoint.
+void add_product(double alpha, bool adjoint, const Tile& a, const Tile& b, const Tile& c) {
+  if (count(a.shape) == 0) return;
+  visit_blas_type(c.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T factor(static_cast<decltype(std::abs(zero))>(alpha)), one(1);
+    Lapack<T>::gemm(CblasColMajor, adjoint ? CblasConjTrans : CblasNoTrans, CblasNoTrans, rows_of(c), cols_of(c),
+                    rows_of(b), scalar(factor), a.as<T>(), ld(a), b.as<T>(), ld(b), scalar(one), c.as<T>(), ld(c));
+  });
+}
+
+/// X := op(A) X with a triangle A.
 void trmm(CBLAS_UPLO uplo, bool adjoint, CBLAS_DIAG diagonal, const Tile& a, const Tile& x) {
   visit_blas_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T one(1);
-    const auto multiply = [&](auto factor) {
-      Lapack<T>::trmm(CblasColMajor, CblasLeft, uplo, adjoint ? CblasConjTrans : CblasNoTrans, diagonal, rows_of(x),
-                      cols_of(x), factor, a.as<T>(), ld(a), x.as<T>(), ld(x));
-    };
-    if constexpr (std::is_floating_point_v<T>)
-      multiply(one);
-    else
-      multiply(&one);
+    Lapack<T>::trmm(CblasColMajor, CblasLeft, uplo, adjoint ? CblasConjTrans : CblasNoTrans, diagonal, rows_of(x),
+                    cols_of(x), scalar(one), a.as<T>(), ld(a), x.as<T>(), ld(x));
   });
 }
 
@@ -132,9 +149,9 @@ void gemqrt(Index ib, bool adjoint, const Tile& v, const Tile& t, const Tile& c,
     for (Index j = 0; j < n; ++j)
       std::memcpy(x.data + j * x.strides[1], c1.data + j * c1.strides[1], static_cast<std::size_t>(w * item));
     trmm(CblasLower, true, CblasUnit, v1, x);
-    gemm(1.0, v2, {true, true}, c2, {}, 1.0, x, nullptr);
+    add_product(1, true, v2, c2, x);
     trmm(CblasUpper, adjoint, CblasNonUnit, subtile(t, {{0, at}, {w, w}}), x);
-    gemm(-1.0, v2, {}, x, {}, 1.0, c2, nullptr);
+    add_product(-1, false, v2, x, c2);
     trmm(CblasLower, false, CblasUnit, v1, x);
     subtract(x, c1);
   }

@@ -74,6 +74,12 @@ TEST_P(TileQr, OfATile) {
       const double size = norm(given.tile), bound = 20 * eps_ * static_cast<double>(m + n) * size;
       EXPECT_LE(distance(back.tile, given.tile), bound) << m << " x " << n << ", " << ib;
       EXPECT_NEAR(norm(again.tile), size, bound);
+      if (n > 0) {
+        Owned single = again;
+        const Box first{{0, 0}, {m, 1}};
+        gemqrt(ib, false, v.tile, t.tile, subtile(single.tile, first), work_.data());
+        EXPECT_LE(distance(subtile(single.tile, first), subtile(given.tile, first)), bound);
+      }
       gemqrt(ib, true, v.tile, t.tile, back.tile, work_.data());
       EXPECT_LE(distance(back.tile, again.tile), bound);
     }
