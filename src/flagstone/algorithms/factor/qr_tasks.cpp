@@ -114,8 +114,7 @@ Region QrTasks::r(Index q, Index k) const {
 
 void QrTasks::factor(Columns& a, Index k, const QrTree::Step& step, bool kept) {
   using Step = QrTree::Step;
-  const Index w = tree_.width(k), ib = tree_.ib, first = tree_.above(k, step.tile),
-              h = tree_.height(step.tile) - first;
+  const Index w = tree_.width(k), ib = tree_.ib, first = tree_.above(k, step.tile), h = tree_.height(step.tile) - first;
   const auto n = static_cast<double>(w);
   TaskSpec task;
   const auto of = [&](Access access) { return touch(task, kept ? std::move(access) : flagstone::last(access)); };

@@ -1,5 +1,5 @@
-// QR by tiles of several cuts, square ones and those of a card: R and Q against the matrix itself, at budgets that choose
-// slabs and streamed panels, on the host and on a device.
+// QR by tiles of several cuts, square ones and those of a card: R and Q against the matrix itself, at budgets that
+// choose slabs and streamed panels, on the host and on a device.
 #include "flagstone/algorithms/factor/qr.hpp"
 
 #include <gtest/gtest.h>
@@ -79,12 +79,9 @@ TEST_P(Cuts, AreFactorsAtEveryBudget) {
   for (const auto& [budget, device] : std::vector<std::pair<std::uint64_t, std::uint64_t>>{
            {64 * MiB, 0}, {512 * KiB, 0}, {128 * KiB, 0}, {64 * MiB, 512 * KiB}}) {
     Values r(static_cast<std::size_t>(k * n)), alone = r, q(static_cast<std::size_t>(m * k));
-    run(budget, device, [&](Graph& graph) {
-      qr_r(graph, {array_of(a, m, n)}, {array_of(alone, k, n)}, {.cut = cut});
-    });
-    run(budget, device, [&](Graph& graph) {
-      qr(graph, {array_of(a, m, n)}, {array_of(q, m, k)}, {array_of(r, k, n)}, {.cut = cut});
-    });
+    run(budget, device, [&](Graph& graph) { qr_r(graph, {array_of(a, m, n)}, {array_of(alone, k, n)}, {.cut = cut}); });
+    run(budget, device,
+        [&](Graph& graph) { qr(graph, {array_of(a, m, n)}, {array_of(q, m, k)}, {array_of(r, k, n)}, {.cut = cut}); });
     for (Index i = 0; i < k; ++i)
       for (Index j = 0; j < i; ++j) ASSERT_EQ(r[i * n + j], 0) << i << ", " << j;
     EXPECT_LE(gram_error(r, k, n, want), bound);

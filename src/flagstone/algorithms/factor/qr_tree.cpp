@@ -58,7 +58,8 @@ void QrTree::merges(Index k, std::vector<Step>& steps) const {
 
 std::vector<QrTree::Step> QrTree::steps(Index k, Index beside) const {
   std::vector<Step> made;
-  for (Index from = group_of(start(k)); from < groups; from += beside) chains(k, from, std::min(groups, from + beside), made);
+  for (Index from = group_of(start(k)); from < groups; from += beside)
+    chains(k, from, std::min(groups, from + beside), made);
   merges(k, made);
   return made;
 }

@@ -12,18 +12,18 @@ namespace flagstone::linalg {
 
 /// How large tiles are, and how long chains.
 struct QrCut {
-  Index widest = 512;          // columns of a tile: tpmqrt runs at nine tenths of gemm's rate there
-  Index tall = 1;              // of several columns of tiles: rows of a tile over its columns
-  std::size_t bytes = 4 << 20; // of a tile, where there is one column of them
-  Index shortest_chain = 4;    // tiles of a group: a merge costs a kernel at a lower rate
-  Index block = 64;            // reflectors that are applied together; of one column of tiles half as many
+  Index widest = 512;           // columns of a tile: tpmqrt runs at nine tenths of gemm's rate there
+  Index tall = 1;               // of several columns of tiles: rows of a tile over its columns
+  std::size_t bytes = 4 << 20;  // of a tile, where there is one column of them
+  Index shortest_chain = 4;     // tiles of a group: a merge costs a kernel at a lower rate
+  Index block = 64;             // reflectors that are applied together; of one column of tiles half as many
   /// A card factors a tall tile in little more time than a square one (each column is some launches, whatever its
   /// length), and wants one product of a whole tile's reflectors, not eight thin ones.
   static QrCut card() { return {512, 16, 32 << 20, 2, 512}; }
 };
 
-/// m x n in tiles of rows x cols. One column of tiles: as tall as a few MiB allow; several: `tall` times as high as wide,
-/// so that panel k begins inside row tile k / tall. Row tiles belong to groups of `group`, the last one with the
+/// m x n in tiles of rows x cols. One column of tiles: as tall as a few MiB allow; several: `tall` times as high as
+/// wide, so that panel k begins inside row tile k / tall. Row tiles belong to groups of `group`, the last one with the
 /// remainder: flat chains inside groups, a binary tree over them.
 struct QrTree {
   QrTree(Index m, Index n, Dtype dtype, const QrCut& cut = {});

@@ -34,7 +34,8 @@ TEST_P(Trees, EveryTileMeetsOnceAndOneTriangleIsLeft) {
         if (step.kind == Step::head) {
           EXPECT_EQ(step.top, step.tile);
           // A triangle that others are put on is whole.
-          if (step.tile + 1 < tree.row_tiles) EXPECT_GE(tree.height(step.tile) - tree.above(k, step.tile), tree.width(k));
+          if (step.tile + 1 < tree.row_tiles)
+            EXPECT_GE(tree.height(step.tile) - tree.above(k, step.tile), tree.width(k));
           heads.insert(step.tile);
         } else {
           EXPECT_TRUE(heads.contains(step.top));
