@@ -28,6 +28,7 @@ if [ "$1" = short ]; then
   step 20 floor_qr ./device_floors --geqrf 65536 8192
   step 15 rates_qr ./device_rates 512
   figures 45 disk --disk 24576
+  step 25 fetch ./device_fetch --scratch "$PWD/results"
   step 20 floors ./device_floors --potrf 49152 --gemm64 40960
   figures 30 cholesky --memory 8 --cholesky 49152
   figures 40 product64 --memory 8 --product64 40960
@@ -37,6 +38,7 @@ tests kernels --gtest_filter='Devices/*cuda*'
 tests lost --gtest_filter='*ALostDevice*cuda_float32' --gtest_also_run_disabled_tests
 step 120 floors ./device_floors --link 2147483648 --gemm32 49152 --gemm64 40960 --potrf 49152 --geqrf 65536 8192
 step 60 rates ./device_rates 256 512 1024 2048 4096
+step 60 fetch ./device_fetch --scratch "$PWD/results"
 [ $# -gt 0 ] || set -- --memory 8 --product32 49152 --product64 40960 --cholesky 49152 --qr 65536 8192 --disk 24576
 figures 240 figures "$@"
 exit $failed
