@@ -131,7 +131,7 @@ package: build
 gpu-bundle: .venv/.requirements
 	cmake -S . -B build/gpu -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DFLAGSTONE_CUDA=ON \
 	  -DFLAGSTONE_BENCHMARKS=ON -DFLAGSTONE_TESTS=ON $(CUDA) >/dev/null
-	cmake --build build/gpu --target device_figures device_floors device_rates flagstone_cuda algorithms_kernels_test
+	cmake --build build/gpu --target device_figures device_floors device_rates device_fetch flagstone_cuda algorithms_kernels_test
 	$(BIN)/python benchmarks/devices/cuda/bundle.py build/gpu build/gpu-bundle
 
 CPP_FILES = $(shell find src python/bindings examples benchmarks -name '*.cpp' -o -name '*.hpp')

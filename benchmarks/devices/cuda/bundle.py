@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 MOST = 60 << 20
-PROGRAMS = ("device_floors", "device_rates", "device_figures")
+PROGRAMS = ("device_floors", "device_rates", "device_figures", "device_fetch")
 TESTS = "algorithms_kernels_test"
 LIBRARY = "libflagstone_cuda.so.1"
 # The C library is the machine's; libstdc++ goes along, the machine's may be older.

@@ -25,6 +25,7 @@
 #include "flagstone/runtime/spaces/cuda_loader.hpp"
 #include "flagstone/runtime/spaces/emulated.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
+#include "flagstone/storage/chunk/planned_array.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone {
@@ -34,7 +35,39 @@ constexpr double gib = 1024.0 * 1024 * 1024;
 
 struct Options {
   std::string kind = "cuda", scratch = std::filesystem::temp_directory_path().string();
-  double host = 8;  // GiB beside what the process holds
+  double host = 8;     // GiB beside what the process holds
+  bool plans = false;  // nothing runs
+};
+bool plans_only = false;  // operands are shapes
+
+/// An emulated device that is cut into a card's tiles.
+class AsCard final : public Device {
+ public:
+  explicit AsCard(std::shared_ptr<Device> inner) : inner_(std::move(inner)), properties_(inner_->properties()) {
+    properties_.kind = "cuda";
+  }
+  const DeviceProperties& properties() const noexcept override { return properties_; }
+  std::byte* memory() const noexcept override { return inner_->memory(); }
+  bool runs(const Call& call) const noexcept override { return inner_->runs(call); }
+  std::size_t workspace_bytes(std::span<const Call> calls, std::span<const Tile> tiles) const override {
+    return inner_->workspace_bytes(calls, tiles);
+  }
+  void copy_in(const Tile& host, const Tile& device, Done done) override {
+    inner_->copy_in(host, device, std::move(done));
+  }
+  void copy_out(const Tile& device, const Tile& host, Done done) override {
+    inner_->copy_out(device, host, std::move(done));
+  }
+  void launch(std::span<const DeviceWork> batch, int queue, Done done) override {
+    inner_->launch(batch, queue, std::move(done));
+  }
+  void lock_pages(std::span<std::byte> host) override { inner_->lock_pages(host); }
+  void unlock_pages(std::span<std::byte> host) override { inner_->unlock_pages(host); }
+  DeviceCounts counts() const override { return inner_->counts(); }
+
+ private:
+  std::shared_ptr<Device> inner_;
+  DeviceProperties properties_;
 };
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -59,6 +92,7 @@ double number(std::uint64_t seed, std::uint64_t place) {
 template <class T>
 Array random_array(const Shape& shape, std::uint64_t seed) {
   Array array = memory_array(shape, dtype_of<T>());
+  if (plans_only) return array;
   const std::span<T> x = elements_of<T>(array);
   on_all_processors(static_cast<Index>(x.size()), [&](Index first, Index end) {
     for (Index i = first; i < end; ++i) x[i] = static_cast<T>(number(seed, static_cast<std::uint64_t>(i)));
@@ -70,6 +104,7 @@ Array random_array(const Shape& shape, std::uint64_t seed) {
 template <class T>
 Array poisoned_array(const Shape& shape) {
   Array array = memory_array(shape, dtype_of<T>());
+  if (plans_only) return array;
   const std::span<T> x = elements_of<T>(array);
   on_all_processors(static_cast<Index>(x.size()),
                     [&](Index first, Index end) { std::fill(x.begin() + first, x.begin() + end, T(std::nan(""))); });
@@ -78,7 +113,7 @@ Array poisoned_array(const Shape& shape) {
 
 std::shared_ptr<Device> open_device(const Options& options, double memory) {
   const auto bytes = static_cast<std::uint64_t>(memory * gib) / 256 * 256;
-  return options.kind == "cuda" ? open_cuda(0, bytes) : open_emulated({.memory = bytes});
+  return options.kind == "cuda" ? open_cuda(0, bytes) : std::make_shared<AsCard>(open_emulated({.memory = bytes}));
 }
 
 RuntimeOptions with_device(const Options& options, std::shared_ptr<Device> device, double host) {
@@ -135,6 +170,7 @@ void print(const std::string& name, const std::string& size, const Statistics& d
   }
   std::printf("]}");
   std::fflush(stdout);
+  if (error < 0) return;  // a plan
   std::fprintf(stderr, "%-12s %-18s %9.3f s %9.2f TF/s   error %.2e (bound %.2e)  %s\n", name.c_str(), size.c_str(),
                seconds, flops / seconds / 1e12, error, bound, error <= bound ? "ok" : "WRONG");
   if (!(error <= bound)) std::exit(3);
@@ -156,6 +192,11 @@ Timed timed(const Options& options, double limit, double host, const std::functi
   Timed result;
   FreeMemory free(cuda);
   Runtime runtime(with_device(options, open_device(options, limit), host));
+  if (options.plans) {
+    result.done = runtime.plan(builder);
+    result.seconds = result.done.seconds;
+    return result;
+  }
   const double begin = now();
   result.done = runtime.run(builder);
   result.seconds = now() - begin;
@@ -165,7 +206,8 @@ Timed timed(const Options& options, double limit, double host, const std::functi
 
 /// Largest |C - A B| at random places over the bound's norm, in eps.
 template <class T>
-double product_error(const Array& a, const Array& b, const Array& c, Index n) {
+double product_error(const Options& options, const Array& a, const Array& b, const Array& c, Index n) {
+  if (options.plans) return -1;
   const std::span<T> x = elements_of<T>(a), y = elements_of<T>(b), z = elements_of<T>(c);
   std::mt19937_64 random(fresh);
   double worst = 0;
@@ -189,7 +231,7 @@ void product(const Options& options, const std::string& name, Index n, double li
   const Timed t =
       timed(options, limit, options.host, [&](Graph& graph) { linalg::matmul(graph, {a}, {b}, nullptr, c, {}); });
   const double eps = sizeof(T) == 4 ? 0x1p-23 : 0x1p-52, size = static_cast<double>(n);
-  print(name, std::to_string(n), t.done, t.seconds, 2 * size * size * size, product_error<T>(a, b, c, n),
+  print(name, std::to_string(n), t.done, t.seconds, 2 * size * size * size, product_error<T>(options, a, b, c, n),
         eps * std::sqrt(size), t.peak);
 }
 
@@ -198,10 +240,13 @@ void product_from_disk(const Options& options, Index n) {
   std::filesystem::remove_all(directory);
   std::filesystem::create_directories(directory);
   const Array a = random_array<float>({n, n}, 1), b = random_array<float>({n, n}, 2);
-  Array stored_a = create_zarr_array(directory + "/a", {n, n}, Dtype::float32),
-        stored_b = create_zarr_array(directory + "/b", {n, n}, Dtype::float32),
+  const auto operand = [&](const char* name) {
+    return options.plans ? planned_array({n, n}, Dtype::float32, default_chunks({n, n}, Dtype::float32))
+                         : create_zarr_array(directory + name, {n, n}, Dtype::float32);
+  };
+  Array stored_a = operand("/a"), stored_b = operand("/b"),
         stored_c = create_zarr_array(directory + "/c", {n, n}, Dtype::float32);
-  {
+  if (!options.plans) {
     Runtime runtime({.memory = resident_bytes() + static_cast<std::uint64_t>(4 * gib), .scratch = options.scratch});
     const auto tile = [&](const Array& x) {
       return Tile{x.store().memory(), x.dtype(), x.shape(), c_strides(x.shape(), size_of(x.dtype())), x.nbytes()};
@@ -214,13 +259,14 @@ void product_from_disk(const Options& options, Index n) {
   }
   const Timed t =
       timed(options, 2, 4, [&](Graph& graph) { linalg::matmul(graph, {stored_a}, {stored_b}, nullptr, stored_c, {}); });
+  const double size = static_cast<double>(n), flops = 2 * size * size * size;
+  if (options.plans) return print("disk", std::to_string(n), t.done, t.seconds, flops, -1, 0, 0);
   stored_c.store().flush();
   Runtime reader({.memory = resident_bytes() + static_cast<std::uint64_t>(8 * gib), .scratch = options.scratch});
   const double begin = now();
   const Array c = reader.read(stored_c, whole(stored_c.shape()));
   std::printf(", \"read_back_bytes_per_second\": %.4g", static_cast<double>(c.nbytes()) / (now() - begin));
-  const double size = static_cast<double>(n);
-  print("disk", std::to_string(n), t.done, t.seconds, 2 * size * size * size, product_error<float>(a, b, c, n),
+  print("disk", std::to_string(n), t.done, t.seconds, flops, product_error<float>(options, a, b, c, n),
         0x1p-23 * std::sqrt(size), t.peak);
   std::filesystem::remove_all(directory);
 }
@@ -228,9 +274,11 @@ void product_from_disk(const Options& options, Index n) {
 void cholesky(const Options& options, Index n, double limit) {
   const Array a = random_array<double>({n, n}, 3), l = poisoned_array<double>({n, n});
   const std::span<double> x = elements_of<double>(a), y = elements_of<double>(l);
-  for (Index i = 0; i < n; ++i)
+  for (Index i = 0; i < n && !options.plans; ++i)
     x[i * n + i] = 2.0 * static_cast<double>(n) + x[i * n + i];  // the lower triangle is read
   const Timed t = timed(options, limit, options.host, [&](Graph& graph) { linalg::cholesky(graph, {a}, {l}, {}); });
+  const double size = static_cast<double>(n), flops = size * size * size / 3;
+  if (options.plans) return print("cholesky", std::to_string(n), t.done, t.seconds, flops, -1, 0, 0);
   std::mt19937_64 random(fresh);
   double worst = 0;
   for (int probe = 0; probe < 60; ++probe) {
@@ -243,14 +291,16 @@ void cholesky(const Options& options, Index n, double limit) {
     const double error = std::abs(sum - x[i * n + j]) / size;
     worst = std::isnan(error) ? INFINITY : std::max(worst, error);
   }
-  const double size = static_cast<double>(n);
-  print("cholesky", std::to_string(n), t.done, t.seconds, size * size * size / 3, worst, 0x1p-52 * std::sqrt(size) * 8,
-        t.peak);
+  print("cholesky", std::to_string(n), t.done, t.seconds, flops, worst, 0x1p-52 * std::sqrt(size) * 8, t.peak);
 }
 
 void qr(const Options& options, Index m, Index n, double limit) {
   const Array a = random_array<double>({m, n}, 4), r = memory_array({std::min(m, n), n}, Dtype::float64);
   const Timed t = timed(options, limit, options.host, [&](Graph& graph) { linalg::qr_r(graph, {a}, {r}, {}); });
+  const double rows = static_cast<double>(m), cols = static_cast<double>(n),
+               flops = 2 * cols * cols * (rows - cols / 3);
+  const std::string shape = std::to_string(m) + " x " + std::to_string(n);
+  if (options.plans) return print("qr", shape, t.done, t.seconds, flops, -1, 0, 0);
   const std::span<double> x = elements_of<double>(a), y = elements_of<double>(r);
   std::mt19937_64 random(fresh);
   double worst = 0;  // of RᵀR - AᵀA over the lengths of the columns
@@ -264,9 +314,7 @@ void qr(const Options& options, Index m, Index n, double limit) {
     const double error = std::abs(of_a - of_r) / std::sqrt(left * right);
     worst = std::isnan(error) ? INFINITY : std::max(worst, error);
   }
-  const double rows = static_cast<double>(m), size = static_cast<double>(n);
-  print("qr", std::to_string(m) + " x " + std::to_string(n), t.done, t.seconds, 2 * size * size * (rows - size / 3),
-        worst, 0x1p-52 * std::sqrt(rows) * 8, t.peak);
+  print("qr", shape, t.done, t.seconds, flops, worst, 0x1p-52 * std::sqrt(rows) * 8, t.peak);
 }
 
 int run(int argc, char** argv) {
@@ -279,6 +327,7 @@ int run(int argc, char** argv) {
     const std::string option = argv[i];
     const Index n = std::atoll(argv[i + 1]);
     if (option == "--device") options.kind = argv[i + 1];
+    if (option == "--plan") options.plans = plans_only = n != 0;
     if (option == "--memory") memory = std::atof(argv[i + 1]);
     if (option == "--host") options.host = std::atof(argv[i + 1]);
     if (option == "--scratch") options.scratch = argv[i + 1];

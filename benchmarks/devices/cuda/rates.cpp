@@ -36,6 +36,7 @@ struct Case {
   Call call;
   std::vector<Tile> tiles;  // without memory
   double flops;
+  std::size_t works = 0;  // in a launch; 0: as many as usual
 };
 
 Tile rows_of(Dtype dtype, Index m, Index n) {
@@ -46,6 +47,23 @@ Tile columns_of(Dtype dtype, Index m, Index n) {
   return std::swap(t.shape[0], t.shape[1]), std::swap(t.strides[0], t.strides[1]), t;
 }
 
+/// Tiles of QR as a card has them.
+void add_tall_cases(Dtype dtype, Index b, std::vector<Case>& to) {
+  const Index high = 16 * b;
+  const Tile t = columns_of(dtype, b, b), square = t, panel = columns_of(dtype, high, b);
+  const std::size_t work = kernel::qr_work_bytes(dtype, b, b);
+  const Tile scratch{nullptr, Dtype::uint8, {static_cast<Index>(work)}, {1}, work};
+  const call::QrOptions factor{.ib = b, .work = 3}, apply{.ib = b, .adjoint = true, .work = 4};
+  const double flops = 2.0 * static_cast<double>(b) * static_cast<double>(b) * static_cast<double>(high);
+  to.push_back({"geqrt 16:1", call::geqrt(dtype, factor, {0}, {1}), {t, panel, square, scratch}, flops, 1});
+  to.push_back({"tpqrt 16:1", call::tpqrt(dtype, factor, {0}, {1}, {2}), {t, panel, square, scratch}, flops, 1});
+  to.push_back({"tpmqrt 16:1",
+                call::tpmqrt(dtype, apply, {0}, {1}, {2}, {3}),
+                {panel, t, square, panel, scratch},
+                2 * flops,
+                1});
+}
+
 std::vector<Case> cases(Dtype dtype, Index b) {
   const double cube = static_cast<double>(b) * static_cast<double>(b) * static_cast<double>(b);
   const Tile square = rows_of(dtype, b, b), by_columns = columns_of(dtype, b, b);
@@ -53,7 +71,7 @@ std::vector<Case> cases(Dtype dtype, Index b) {
   const Tile t = columns_of(dtype, ib, b),
              scratch{nullptr, Dtype::uint8, {16 * ib * b}, {1}, static_cast<std::size_t>(16 * ib * b)};
   const call::QrOptions qr{.ib = ib, .work = 4}, adjoint{.ib = ib, .adjoint = true, .work = 4};
-  return {
+  std::vector<Case> all{
       {"gemm", call::gemm(dtype, -1, {0}, {1, true, false, {}}, 1, {2}), {square, square, square}, 2 * cube},
       {"herk", call::herk(dtype, Uplo::lower, -1, {0}, 1, {1}), {square, square}, cube},
       {"trsm",
@@ -69,6 +87,8 @@ std::vector<Case> cases(Dtype dtype, Index b) {
        4 * cube},
       {"copy", call::copy(dtype, {0}, {1}), {square, square}, 0},
   };
+  if (b == 512) add_tall_cases(dtype, b, all);
+  return all;
 }
 
 /// Seconds of one work, `works` in each launch, all queues busy. Matrices are diagonally dominant: no kernel stops
@@ -167,14 +187,18 @@ int run(int argc, char** argv) {
     for (const Index edge : edges)
       for (const Case& one : cases(dtype, edge)) {
         if (one.name == "potrf" && kind != "cuda") continue;  // a factor is not positive definite: it stops early
-        const double seconds = seconds_of(*device, one, edge <= 512 ? 16 : 4, one.name == "potrf" ? 1 : 3);
+        const double seconds = seconds_of(*device, one,
+                                          one.works     ? one.works
+                                          : edge <= 512 ? 16
+                                                        : 4,
+                                          one.name == "potrf" ? 1 : 3);
         if (seconds < 0) continue;
         const double moved = 2.0 * static_cast<double>(edge * edge) * static_cast<double>(size_of(dtype));
         std::printf(
             "%s{\"kernel\": \"%s\", \"dtype\": \"%s\", \"edge\": %lld, \"seconds\": %.4g, \"per_second\": %.4g}",
             comma ? ", " : "", one.name.c_str(), std::string(name_of(dtype)).c_str(), static_cast<long long>(edge),
             seconds, (one.flops > 0 ? one.flops : moved) / seconds);
-        std::fprintf(stderr, "%-8s %-8s %5lld  %9.1f us  %7.2f %s\n", one.name.c_str(),
+        std::fprintf(stderr, "%-12s %-8s %5lld  %9.1f us  %7.2f %s\n", one.name.c_str(),
                      std::string(name_of(dtype)).c_str(), static_cast<long long>(edge), seconds * 1e6,
                      (one.flops > 0 ? one.flops : moved) / seconds / 1e12, one.flops > 0 ? "TF/s" : "TB/s");
         comma = true;

@@ -225,9 +225,52 @@ void CudaDevice::run(const Lane& lane, std::span<const DeviceWork> batch, Slot& 
   }
 }
 
+namespace {
+
+/// Multiplications of a work from which on it fills a queue by itself.
+constexpr double large = 1 << 25;
+
+bool is_large(const DeviceWork& work) {
+  double flops = 0;
+  for (const Call& call : work.calls) flops += call.flops;
+  return flops > large;
+}
+
+/// Tells when so many parts of a launch are done, and what the first of them threw.
+Device::Done when_all(std::size_t parts, Device::Done done) {
+  struct Parts {
+    std::mutex mutex;
+    std::size_t left;
+    std::exception_ptr thrown;
+    Device::Done done;
+  };
+  auto all = std::make_shared<Parts>();
+  all->left = parts, all->done = std::move(done);
+  return [all](std::exception_ptr thrown) {
+    {
+      const std::lock_guard lock(all->mutex);
+      if (thrown && !all->thrown) all->thrown = thrown;
+      if (--all->left > 0) return;
+    }
+    all->done(all->thrown);
+  };
+}
+
+}  // namespace
+
+/// Works that are large by themselves go to all queues: one stream would take them one after the other.
 void CudaDevice::launch(std::span<const DeviceWork> batch, int queue, Done done) {
   ++launches_;
-  Lane& lane = *lanes_[static_cast<std::size_t>(queue)];
+  const std::size_t lanes = lanes_.size(),
+                    parts = !batch.empty() && is_large(batch.front()) ? std::min(lanes, batch.size()) : 1;
+  const Done one_done = parts > 1 ? when_all(parts, std::move(done)) : std::move(done);
+  for (std::size_t p = 0; p < parts; ++p) {
+    const std::size_t from = batch.size() * p / parts, end = batch.size() * (p + 1) / parts;
+    launch_on(*lanes_[(static_cast<std::size_t>(queue) + p) % lanes], batch.subspan(from, end - from), one_done);
+  }
+}
+
+void CudaDevice::launch_on(Lane& lane, std::span<const DeviceWork> batch, Done done) {
   auto questions = std::make_shared<std::vector<Question>>();
   lane.queue.push({[&lane, questions, works = std::vector<DeviceWork>(batch.begin(), batch.end())](Slot& slot) {
                      if (!works.empty()) run(lane, works, slot, *questions);

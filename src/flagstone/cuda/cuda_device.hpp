@@ -47,6 +47,7 @@ class CudaDevice final : public Device {
   bool is_locked(const Tile& host) const;
   void take_memory(std::uint64_t bytes);
   void close();
+  static void launch_on(Lane& lane, std::span<const DeviceWork> batch, Done done);
   static void run(const Lane& lane, std::span<const DeviceWork> batch, Slot& slot, std::vector<Question>& questions);
 
   const int ordinal_;

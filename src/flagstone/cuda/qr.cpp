@@ -11,6 +11,8 @@ namespace {
 
 using kernel::Part;
 
+constexpr Index few = 64;  // reflectors whose T one block of threads makes
+
 Tile rows(const Tile& t, Index first, Index n) { return subtile(t, {{first, 0}, {n, t.shape[1]}}); }
 Tile cols(const Tile& t, Index first, Index n) { return subtile(t, {{0, first}, {t.shape[0], n}}); }
 Tile corner(const Tile& t, Index m, Index n) { return subtile(t, {{0, 0}, {m, n}}); }
@@ -33,18 +35,40 @@ void factor(Work& work, const Tile& a, std::byte* tau) {
         "a QR factorization");
 }
 
+/// T of a block of reflectors from their products G = VᴴV and tau: blocks of a few by one launch, then two, four, ...
+/// of those side by side, T of [V1 V2] being [T1, -T1 (V1ᴴV2) T2; 0, T2].
+void triangle_of(Work& work, const Tile& g, const std::byte* tau, const Tile& t, const Tile& product) {
+  const Index n = t.shape[1];
+  const auto item = static_cast<Index>(size_of(t.dtype));
+  const auto block = [](const Tile& x, Index i, Index j, Index m, Index k) { return subtile(x, {{i, j}, {m, k}}); };
+  if (n > few) fill(work.stream(), t, Scalar(t.dtype, 0.0).bytes);
+  for (Index j = 0; j < n; j += few) {
+    const Index w = std::min(few, n - j);
+    reflector_triangle(work.stream(), block(g, j, j, w, w), tau + j * item, block(t, j, j, w, w));
+  }
+  for (Index half = few; half < n; half *= 2)
+    for (Index j = 0; j + half < n; j += 2 * half) {
+      const Index at = j + half, w = std::min(half, n - at);
+      const Tile right = corner(product, half, w);
+      multiply(work.with, {CUBLAS_OP_N, CUBLAS_OP_N}, 1.0, block(g, j, at, half, w), block(t, at, at, w, w), 0.0,
+               right);
+      multiply(work.with, {CUBLAS_OP_N, CUBLAS_OP_N}, -1.0, block(t, j, j, half, half), right, 0.0,
+               block(t, j, at, half, w));
+    }
+}
+
 /// Blocks of T, ib columns each, from what `v` has below the (unit) triangle of each, or below an identity.
 template <class Block>
 void triangles(Work& work, Index ib, Index reflectors, const Tile& t, const std::byte* tau, Block&& block) {
   ib = std::min(ib, reflectors);
-  const Tile products = work.space.matrix(t.dtype, ib, ib);
+  const Tile products = work.space.matrix(t.dtype, ib, ib), beside = work.space.matrix(t.dtype, ib, ib);
   if (!work.runs()) return;
   const auto item = static_cast<Index>(size_of(t.dtype));
   for (Index j = 0; j < reflectors; j += ib) {
     const Index n = std::min(ib, reflectors - j);
     const Tile v = block(j, n), g = corner(products, n, n);
     multiply(work.with, {adjoint_op(t.dtype), CUBLAS_OP_N}, 1.0, v, v, 0.0, g);
-    reflector_triangle(work.stream(), g, tau + j * item, corner(cols(t, j, n), n, n));
+    triangle_of(work, g, tau + j * item, corner(cols(t, j, n), n, n), beside);
   }
 }
 
@@ -55,29 +79,27 @@ Tile explicit_reflectors(Work& work, const Tile& v, Index k, Part part) {
   return made;
 }
 
-/// W := op(T) W of an upper triangle.
-void by_triangle(const Libraries& with, bool adjoint, const Tile& t, const Tile& w) {
-  const auto item = static_cast<Index>(size_of(t.dtype));
-  const Index ldt = std::max(t.shape[0], t.strides[1] / item), ldw = std::max(w.shape[0], w.strides[1] / item);
-  const Scalar one(t.dtype, 1.0);
-  const auto run = [&](auto* trmm, auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    check(trmm(with.blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, adjoint ? adjoint_op(t.dtype) : CUBLAS_OP_N,
-               CUBLAS_DIAG_NON_UNIT, w.shape[0], w.shape[1], one.as<T>(), t.as<const T>(), ldt, w.as<const T>(), ldw,
-               w.as<T>(), ldw),
-          "a triangular product");
-  };
-  switch (t.dtype) {
-    case Dtype::float32:
-      return run(cublasStrmm_v2_64, static_cast<float*>(nullptr));
-    case Dtype::float64:
-      return run(cublasDtrmm_v2_64, static_cast<double*>(nullptr));
-    case Dtype::complex64:
-      return run(cublasCtrmm_v2_64, static_cast<cuComplex*>(nullptr));
-    default:
-      return run(cublasZtrmm_v2_64, static_cast<cuDoubleComplex*>(nullptr));
+/// The products of a block of reflectors with its triangle: W, and op(T) W beside it. T comes with whatever lies under
+/// its diagonal, so the product is with a copy that has zeros there: a product of squares is faster than cuBLAS's
+/// triangular one.
+struct Products {
+  Products(Work& work, Dtype dtype, Index ib, Index cols)
+      : work(work),
+        given(work.space.matrix(dtype, ib, cols)),
+        made(work.space.matrix(dtype, ib, cols)),
+        whole(work.space.matrix(dtype, ib, ib)) {}
+  Tile w(Index n) const { return rows(given, 0, n); }
+  Tile by_triangle(bool adjoint, const Tile& t) const {
+    const Index n = t.shape[1];
+    const Tile triangle = corner(whole, n, n), product = rows(made, 0, n);
+    take(work.stream(), Part::upper, t, false, 0, triangle, false, nullptr);
+    multiply(work.with, {adjoint ? adjoint_op(t.dtype) : CUBLAS_OP_N, CUBLAS_OP_N}, 1.0, triangle, w(n), 0.0, product);
+    return product;
   }
-}
+
+  Work& work;
+  Tile given, made, whole;
+};
 
 /// f(first, n) of each block of reflectors, in the order in which op(Q) applies them.
 template <class F>
@@ -140,14 +162,14 @@ void run_gemqrt(Work& work) {
   if (k == 0 || count(c.shape) == 0) return;
   const Tile v = explicit_reflectors(work, given, k, Part::unit_lower);
   Columns to = Columns::upright(work, c), triangle = Columns::upright(work, t);
-  const Tile product = work.space.matrix(c.dtype, ib, c.shape[1]);
+  const Products products(work, c.dtype, ib, c.shape[1]);
   if (!work.runs()) return;
   each_block(ib, k, o.adjoint, [&](Index j, Index n) {
     const Index m = v.shape[0] - j;
-    const Tile block = subtile(v, {{j, j}, {m, n}}), below = rows(to.seen, j, m), w = rows(product, 0, n);
+    const Tile block = subtile(v, {{j, j}, {m, n}}), below = rows(to.seen, j, m), w = products.w(n);
     multiply(work.with, {adjoint_op(c.dtype), CUBLAS_OP_N}, 1.0, block, below, 0.0, w);
-    by_triangle(work.with, o.adjoint, corner(cols(triangle.seen, j, n), n, n), w);
-    multiply(work.with, {CUBLAS_OP_N, CUBLAS_OP_N}, -1.0, block, w, 1.0, below);
+    const Tile product = products.by_triangle(o.adjoint, corner(cols(triangle.seen, j, n), n, n));
+    multiply(work.with, {CUBLAS_OP_N, CUBLAS_OP_N}, -1.0, block, product, 1.0, below);
   });
   to.write(work);
 }
@@ -159,15 +181,15 @@ void run_tpmqrt(Work& work) {
   if (count(given.shape) == 0 || count(b.shape) == 0) return;
   const Tile v = o.triangle ? explicit_reflectors(work, given, k, Part::upper) : Columns::upright(work, given).seen;
   Columns upper = Columns::upright(work, a), lower = Columns::upright(work, b), triangle = Columns::upright(work, t);
-  const Tile product = work.space.matrix(b.dtype, ib, b.shape[1]);
+  const Products products(work, b.dtype, ib, b.shape[1]);
   if (!work.runs()) return;
   each_block(ib, k, o.adjoint, [&](Index j, Index n) {
-    const Tile block = cols(v, j, n), above = rows(upper.seen, j, n), w = rows(product, 0, n);
+    const Tile block = cols(v, j, n), above = rows(upper.seen, j, n), w = products.w(n);
     copy(work.stream(), above, w);
     multiply(work.with, {adjoint_op(b.dtype), CUBLAS_OP_N}, 1.0, block, lower.seen, 1.0, w);
-    by_triangle(work.with, o.adjoint, corner(cols(triangle.seen, j, n), n, n), w);
-    subtract(work.stream(), w, above);
-    multiply(work.with, {CUBLAS_OP_N, CUBLAS_OP_N}, -1.0, block, w, 1.0, lower.seen);
+    const Tile product = products.by_triangle(o.adjoint, corner(cols(triangle.seen, j, n), n, n));
+    subtract(work.stream(), product, above);
+    multiply(work.with, {CUBLAS_OP_N, CUBLAS_OP_N}, -1.0, block, product, 1.0, lower.seen);
   });
   upper.write(work), lower.write(work);
 }

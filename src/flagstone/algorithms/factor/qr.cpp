@@ -12,6 +12,16 @@ namespace flagstone::linalg {
 namespace {
 
 constexpr Index chains_a_worker = 3;  // one computes, one has arrived, one is on its way
+constexpr int queues_of_a_card = 4;
+
+/// How many tiles are computed at a time.
+int lanes(const Graph& graph) { return graph.large_tiles() ? queues_of_a_card : graph.workers(); }
+
+/// For what no other kind of device reads: reflectors that are not a result.
+QrTree tree_of(const Graph& graph, const Operand& a, const QrOptions& options) {
+  const QrCut cut = graph.large_tiles() ? QrCut::card() : QrCut();
+  return {a.rows(), a.cols(), a.array.dtype(), options.cut.value_or(cut)};
+}
 
 std::uint64_t tile_bytes(const QrTree& tree) {
   return static_cast<std::uint64_t>(tree.rows * tree.cols) * size_of(tree.dtype);
@@ -72,7 +82,7 @@ class Factorization {
         a_(a),
         kept_(keeping.last_panel),
         order_(order),
-        beside_(std::max<Index>(1, chains_a_worker * graph.workers())) {}
+        beside_(std::max<Index>(1, chains_a_worker * lanes(graph))) {}
 
   /// Slabs: the panels to the left go over each, then its own; every tile of V is written once.
   void left_looking(FinishedColumns& finished) {
@@ -140,10 +150,12 @@ class Factorization {
 
   /// One chain a panel: all panels go down the rows together, so that each row is read and written once.
   void sweep(Index from, Index end, Index j, Index last) {
-    for (Index i = from; i < tree_.row_tiles; ++i)
-      for (Index k = from; k < end && k <= i; ++k)
-        for (Index c = j; c < last; ++c)
-          tasks_.apply(a_, c, k, {i == k ? QrTree::Step::head : QrTree::Step::chain, k, i}, true);
+    for (Index i = tree_.start(from); i < tree_.row_tiles; ++i)
+      for (Index k = from; k < end && tree_.start(k) <= i; ++k) {
+        const Index top = tree_.start(k);
+        const QrTree::Step step{i == top ? QrTree::Step::head : QrTree::Step::chain, top, i};
+        for (Index c = j; c < last; ++c) tasks_.apply(a_, c, k, step, true);
+      }
   }
 
   const QrTree& tree_;
@@ -175,11 +187,10 @@ void factorize_tall(Graph& graph, Stages& stages, const QrTree& tree, const Oper
 }
 
 /// `kept`: where the reflectors go, if they are needed; `outputs`: they are results, not in scratch.
-void factorize(Graph& graph, Stages& stages, const Operand& a, const Reflectors* kept, bool outputs, const Operand* r,
-               const QrOptions& options) {
-  const QrTree tree(a.rows(), a.cols(), a.array.dtype());
+void factorize(Graph& graph, Stages& stages, const QrTree& tree, const Operand& a, const Reflectors* kept, bool outputs,
+               const Operand* r, const QrOptions& options) {
   if (tree.panels == 0) return;
-  QrOrder order = choose_order(tree, order_budget(graph), graph.workers());
+  QrOrder order = choose_order(tree, order_budget(graph), lanes(graph));
   if (options.order) *options.order = tree.col_tiles == 1 ? "one column of them" : order.text();
   if (!kept && tree.col_tiles == 1) return factorize_tall(graph, stages, tree, a, *r, order);
   const Reflectors f = kept ? *kept : temporaries(stages, tree);
@@ -192,7 +203,7 @@ void factorize(Graph& graph, Stages& stages, const Operand& a, const Reflectors*
   if (first > 0) order.streamed = false;
   Factorization factorization(graph, tree, f, columns, {kept != nullptr, once && !kept}, order);
   order.streamed ? factorization.streamed() : factorization.left_looking(finished);
-  QrTasks storing(graph, tree, f, once);
+  QrTasks storing(graph, tree, f, once && (!kept || tree.rows == tree.cols));  // tall tiles have reflectors too
   if (r)
     for (Index k = 0; k < tree.panels; ++k) storing.store_triangle(columns, k, *r);
   graph.trust_order(false);
@@ -201,7 +212,7 @@ void factorize(Graph& graph, Stages& stages, const Operand& a, const Reflectors*
 /// Columns of `c` that stay in memory while all panels go over them.
 Index columns_beside(Graph& graph, const QrTree& tree) {
   const std::uint64_t tile = tile_bytes(tree), column = tile * static_cast<std::uint64_t>(tree.row_tiles);
-  const std::uint64_t streams = tile * static_cast<std::uint64_t>(2 * graph.workers() + 4);
+  const std::uint64_t streams = tile * static_cast<std::uint64_t>(2 * lanes(graph) + 4);
   const std::uint64_t budget = order_budget(graph);
   return budget > streams + column ? static_cast<Index>((budget - streams) / column) : 1;
 }
@@ -210,7 +221,7 @@ Index columns_beside(Graph& graph, const QrTree& tree) {
 void apply_all(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& c, bool adjoint, bool from_identity,
                bool dropped, const Operand& out) {
   QrTasks tasks(graph, tree, f, dropped);
-  const Index slab = columns_beside(graph, tree), beside = chains_a_worker * graph.workers();
+  const Index slab = columns_beside(graph, tree), beside = chains_a_worker * lanes(graph);
   begin(graph, tree, std::min(slab, c.tiles()));
   for (Index from = 0; from < c.tiles(); from += slab) {
     const Index end = std::min(c.tiles(), from + slab);
@@ -261,12 +272,12 @@ void check_qr(const std::string& who, const Operand& a) {
 
 void qr_factor(Graph& graph, const Operand& a, const Reflectors& f, const Operand* r, const QrOptions& options) {
   Stages stages(graph, options.checkpoint);
-  factorize(graph, stages, a, &f, true, r, options);
+  factorize(graph, stages, QrTree(a.rows(), a.cols(), a.array.dtype()), a, &f, true, r, options);
 }
 
 void qr_r(Graph& graph, const Operand& a, const Operand& r, const QrOptions& options) {
   Stages stages(graph, options.checkpoint);
-  factorize(graph, stages, a, nullptr, false, &r, options);
+  factorize(graph, stages, tree_of(graph, a, options), a, nullptr, false, &r, options);
 }
 
 void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operand& b, bool adjoint,
@@ -285,10 +296,10 @@ void form_q(Graph& graph, const QrTree& tree, const Reflectors& f, bool dropped,
 }
 
 void qr(Graph& graph, const Operand& a, const Operand& q, const Operand& r, const QrOptions& options) {
-  const QrTree tree(a.rows(), a.cols(), a.array.dtype());
+  const QrTree tree = tree_of(graph, a, options);
   Stages stages(graph, options.checkpoint);
   const Reflectors f = temporaries(stages, tree);
-  factorize(graph, stages, a, &f, false, &r, options);
+  factorize(graph, stages, tree, a, &f, false, &r, options);
   form_q(graph, tree, f, !stages.saving() && !options.saved, q);
 }
 

@@ -2,6 +2,7 @@
 // QR of a matrix of any size inside the budget, by a communication-avoiding tree (Demmel, Grigori, Hoemmen and Langou
 // 2012). LQ is QR of the adjoint: an operand that is seen transposed and conjugated.
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "flagstone/algorithms/factor/qr_tree.hpp"
@@ -28,6 +29,9 @@ struct QrOptions {
   /// on changing.
   std::shared_ptr<Checkpoint> checkpoint;
   bool saved = false;  // the run saves its progress: for plans, which have no checkpoint
+  /// Tiles of another size than the kind of devices has (Graph::large_tiles). Reflectors that are results have the
+  /// host's, whoever computes them.
+  std::optional<QrCut> cut;
 };
 
 /// r := R of A (m x n), min(m, n) x n; nothing is written where R is not (its lower part). One read of A where n is at

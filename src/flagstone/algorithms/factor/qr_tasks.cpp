@@ -17,8 +17,10 @@ std::uint32_t touch(TaskSpec& task, Access access) {
   return static_cast<std::uint32_t>(task.accesses.size() - 1);
 }
 
-/// The first rows x cols of a tile that is stored transposed.
-TilePart part(std::uint32_t access, Index rows, Index cols) { return {access, true, false, {{0, 0}, {cols, rows}}}; }
+/// rows x cols, from row `first` on, of a tile that is stored transposed.
+TilePart part(std::uint32_t access, Index rows, Index cols, Index first = 0) {
+  return {access, true, false, {{0, first}, {cols, rows}}};
+}
 
 /// The box in which a dimension is read: whole tiles, and whole chunks where few of both are.
 Index box_of(const Array& array, std::size_t d, Index tile) {
@@ -112,7 +114,7 @@ Region QrTasks::r(Index q, Index k) const {
 
 void QrTasks::factor(Columns& a, Index k, const QrTree::Step& step, bool kept) {
   using Step = QrTree::Step;
-  const Index w = tree_.width(k), h = tree_.height(step.tile), ib = tree_.ib;
+  const Index w = tree_.width(k), ib = tree_.ib, first = tree_.above(k, step.tile), h = tree_.height(step.tile) - first;
   const auto n = static_cast<double>(w);
   TaskSpec task;
   const auto of = [&](Access access) { return touch(task, kept ? std::move(access) : flagstone::last(access)); };
@@ -122,13 +124,14 @@ void QrTasks::factor(Columns& a, Index k, const QrTree::Step& step, bool kept) {
   const std::uint32_t factors = of(flagstone::write(t(slot, k)));
   const Region top = r(tree_.group_of(step.top), k);
   if (step.kind == Step::head) {
-    const std::uint32_t v = a.change(task, step.tile, k, !kept), triangle = touch(task, flagstone::write(top));
+    const std::uint32_t v = a.change(task, step.tile, k, !kept && first == 0),
+                        triangle = touch(task, flagstone::write(top));
     task.calls.push_back(
-        call::geqrt(tree_.dtype, options, part(factors, std::min(ib, h), std::min(h, w)), part(v, h, w)));
+        call::geqrt(tree_.dtype, options, part(factors, std::min(ib, h), std::min(h, w)), part(v, h, w, first)));
     finish(task, "geqrt", tree_.dtype, 2 * n * n * (static_cast<double>(h) - n / 3));
     const Index rows = std::min(h, w);
     task.calls.push_back(
-        call::take(tree_.dtype, kernel::Part::upper, part(v, rows, w), 0, part(triangle, rows, w), {who, 0, 0}));
+        call::take(tree_.dtype, kernel::Part::upper, part(v, rows, w, first), 0, part(triangle, rows, w), {who, 0, 0}));
   } else {
     const std::uint32_t triangle = touch(task, flagstone::update(top));
     const bool merge = step.kind == Step::merge;
@@ -143,30 +146,33 @@ void QrTasks::factor(Columns& a, Index k, const QrTree::Step& step, bool kept) {
 
 void QrTasks::apply(Columns& c, Index j, Index k, const QrTree::Step& step, bool adjoint) {
   using Step = QrTree::Step;
-  const Index w = tree_.width(k), h = tree_.height(step.tile), ib = tree_.ib, cols = c.width(j);
+  const Index w = tree_.width(k), ib = tree_.ib, cols = c.width(j), first = tree_.above(k, step.tile),
+              h = tree_.height(step.tile) - first;
   const double area = static_cast<double>(w) * static_cast<double>(cols);
   TaskSpec task;
   call::QrOptions options{.ib = ib, .adjoint = adjoint, .triangle = step.kind == Step::merge};
   options.work = touch(task, scratch(kernel::qr_work_bytes(tree_.dtype, ib, cols)));
   const bool merge = step.kind == Step::merge;
   const Region reflectors =
-      merge ? r(tree_.group_of(step.tile), k) : Region{f_.v, {{k * tree_.cols, step.tile * tree_.rows}, {w, h}}};
+      merge ? r(tree_.group_of(step.tile), k)
+            : Region{f_.v, {{k * tree_.cols, step.tile * tree_.rows}, {w, tree_.height(step.tile)}}};
   const bool no_more = dropped_ && j + 1 == c.tiles();
-  const auto seen = [&](Region region) {
+  const auto seen = [&](Region region, bool needed) {
     Access access = flagstone::read(std::move(region));
-    return touch(task, no_more ? flagstone::last(std::move(access)) : std::move(access));
+    return touch(task, no_more && !needed ? flagstone::last(std::move(access)) : std::move(access));
   };
-  const std::uint32_t v = seen(reflectors), factors = seen(t(merge ? merge_slot(step.tile) : step.tile, k));
+  const std::uint32_t v = seen(reflectors, first > 0),  // R is in the same tile
+      factors = seen(t(merge ? merge_slot(step.tile) : step.tile, k), false);
   const std::uint32_t below = c.change(task, step.tile, j);
   if (step.kind == Step::head) {
-    task.calls.push_back(call::gemqrt(tree_.dtype, options, part(v, h, w),
-                                      part(factors, std::min(ib, h), std::min(h, w)), part(below, h, cols)));
+    task.calls.push_back(call::gemqrt(tree_.dtype, options, part(v, h, w, first),
+                                      part(factors, std::min(ib, h), std::min(h, w)), part(below, h, cols, first)));
     finish(task, "gemqrt", tree_.dtype, area * (4.0 * static_cast<double>(h) - 2.0 * static_cast<double>(w)));
   } else {
     const std::uint32_t above = c.change(task, step.top, j);
     const Index rows = merge ? w : h;
     task.calls.push_back(call::tpmqrt(tree_.dtype, options, part(v, rows, w), part(factors, ib, w),
-                                      part(above, w, cols), part(below, rows, cols)));
+                                      part(above, w, cols, tree_.above(k, step.top)), part(below, rows, cols)));
     finish(task, "tpmqrt", tree_.dtype, (merge ? 2.0 : 4.0) * area * static_cast<double>(rows));
   }
   graph_.add(std::move(task));
@@ -184,7 +190,8 @@ void QrTasks::copy_triangle(const Array& from, Index q) {
 }
 
 void QrTasks::store_triangle(Columns& a, Index k, const Operand& to) {
-  const Index start = k * tree_.cols, rows = tree_.reflectors(k), high = std::min(tree_.cols, to.rows() - start);
+  const Index start = k * tree_.cols, rows = tree_.reflectors(k), high = std::min(tree_.cols, to.rows() - start),
+              tile = tree_.start(k);
   const auto turned = [&](Box box) {
     if (to.transpose) std::swap(box.start[0], box.start[1]), std::swap(box.shape[0], box.shape[1]);
     return box;
@@ -192,13 +199,16 @@ void QrTasks::store_triangle(Columns& a, Index k, const Operand& to) {
   for (Index j = k; j < tree_.col_tiles; ++j) {
     TaskSpec task;
     task.name = "store";
-    const Region from = j == k ? r(tree_.group_of(k), k) : a.region(k, j);
+    const Index first = j == k ? 0 : tree_.above(k, tile);
+    const Region from = j == k ? r(tree_.group_of(tile), k) : a.region(tile, j);
+    // A tall tile has rows of R of several panels.
+    const bool no_more = dropped_ && (j == k || j == k + 1 || k + 1 == tree_.panels || tree_.start(k + 1) != tile);
     Access triangle = flagstone::read(from);
-    const std::uint32_t source = touch(task, dropped_ ? flagstone::last(std::move(triangle)) : std::move(triangle));
+    const std::uint32_t source = touch(task, no_more ? flagstone::last(std::move(triangle)) : std::move(triangle));
     const Index w = tree_.width(j);
     const std::uint32_t out =
         touch(task, flagstone::once(flagstone::write({to.array, turned({{start, j * tree_.cols}, {high, w}})})));
-    TilePart taken = part(source, rows, w);
+    TilePart taken = part(source, rows, w, first);
     taken.conjugate = to.conjugate;
     if (high > rows) task.calls.push_back(call::zero(tree_.dtype, {out}));  // a complete R
     task.calls.push_back(call::take(tree_.dtype, j == k ? kernel::Part::upper : kernel::Part::all, taken, 0,

@@ -5,15 +5,13 @@
 namespace flagstone::linalg {
 namespace {
 
-constexpr Index widest = 512;        // columns of a tile: tpmqrt runs at nine tenths of gemm's rate there
 constexpr Index wanted_chains = 64;  // columns of tiles times groups, where there are tiles enough: workers of later
-constexpr Index shortest_chain = 4;  // tiles of a group: a merge costs a kernel at a lower rate
 
-/// The largest power of two of rows of a tile of 4 MiB, which whole chunks often are.
-Index rows_of(Index n, Dtype dtype) {
+/// The largest power of two of rows of a tile of so many bytes: of 4 MiB, which whole chunks often are.
+Index rows_of(Index n, Dtype dtype, std::size_t bytes) {
   const auto row = static_cast<Index>(static_cast<std::size_t>(n) * size_of(dtype));
   Index rows = 64;
-  while (2 * rows * row <= static_cast<Index>(4 * MiB)) rows *= 2;
+  while (2 * rows * row <= static_cast<Index>(bytes)) rows *= 2;
   return std::max(rows, n);
 }
 
@@ -26,16 +24,16 @@ std::array<std::pair<Shape, Shape>, 3> reflector_shapes(const QrTree& tree) {
            {{tree.n, tree.groups * w}, {w, w}}}};
 }
 
-QrTree::QrTree(Index m, Index n, Dtype dtype) : m(m), n(n), dtype(dtype) {
-  cols = std::max<Index>(1, std::min(n, widest));
-  rows = n > widest ? cols : rows_of(cols, dtype);
+QrTree::QrTree(Index m, Index n, Dtype dtype, const QrCut& cut) : m(m), n(n), dtype(dtype) {
+  cols = std::max<Index>(1, std::min(n, cut.widest));
+  rows = n > cut.widest ? cut.tall * cols : rows_of(cols, dtype, cut.bytes);
   row_tiles = ceil_div(m, rows), col_tiles = ceil_div(n, cols);  // none where there is nothing
-  panels = std::min(row_tiles, col_tiles);
-  const Index most = std::max<Index>(1, row_tiles / shortest_chain);
+  panels = ceil_div(std::min(m, n), cols);
+  const Index most = std::max<Index>(1, row_tiles / cut.shortest_chain);
   const Index wanted = std::clamp<Index>(ceil_div(wanted_chains, std::max<Index>(1, col_tiles)), 1, most);
   group = std::max<Index>(1, row_tiles / wanted);
   groups = std::max<Index>(1, row_tiles / group);
-  ib = std::min<Index>(n > widest ? 64 : 32, cols);
+  ib = std::min(n > cut.widest ? cut.block : cut.block / 2, cols);
 }
 
 void QrTree::chains(Index k, Index from, Index end, std::vector<Step>& steps) const {
@@ -52,7 +50,7 @@ void QrTree::chains(Index k, Index from, Index end, std::vector<Step>& steps) co
 }
 
 void QrTree::merges(Index k, std::vector<Step>& steps) const {
-  const Index first = group_of(k);
+  const Index first = group_of(start(k));
   for (Index step = 1; first + step < groups; step *= 2)
     for (Index q = first; q + step < groups; q += 2 * step)
       steps.push_back({Step::merge, head(k, q), head(k, q + step)});
@@ -60,7 +58,8 @@ void QrTree::merges(Index k, std::vector<Step>& steps) const {
 
 std::vector<QrTree::Step> QrTree::steps(Index k, Index beside) const {
   std::vector<Step> made;
-  for (Index from = group_of(k); from < groups; from += beside) chains(k, from, std::min(groups, from + beside), made);
+  for (Index from = group_of(start(k)); from < groups; from += beside)
+    chains(k, from, std::min(groups, from + beside), made);
   merges(k, made);
   return made;
 }

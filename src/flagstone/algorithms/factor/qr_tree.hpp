@@ -1,6 +1,6 @@
 #pragma once
-// The tree of a communication-avoiding QR: how a matrix is cut, and who meets whom. A function of shape and dtype
-// alone.
+// The tree of a communication-avoiding QR: how a matrix is cut, and who meets whom. A function of shape, dtype and the
+// kind of devices alone.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -10,11 +10,23 @@
 
 namespace flagstone::linalg {
 
-/// m x n in tiles of rows x cols. One column of tiles: as tall as 4 MiB allow; several: square ones, so that panel k
-/// begins with row tile k. Row tiles belong to groups of `group`, the last one with the remainder: flat chains inside
-/// groups, a binary tree over them.
+/// How large tiles are, and how long chains.
+struct QrCut {
+  Index widest = 512;           // columns of a tile: tpmqrt runs at nine tenths of gemm's rate there
+  Index tall = 1;               // of several columns of tiles: rows of a tile over its columns
+  std::size_t bytes = 4 << 20;  // of a tile, where there is one column of them
+  Index shortest_chain = 4;     // tiles of a group: a merge costs a kernel at a lower rate
+  Index block = 64;             // reflectors that are applied together; of one column of tiles half as many
+  /// A card factors a tall tile in little more time than a square one (each column is some launches, whatever its
+  /// length), and wants one product of a whole tile's reflectors, not eight thin ones.
+  static QrCut card() { return {512, 16, 32 << 20, 2, 512}; }
+};
+
+/// m x n in tiles of rows x cols. One column of tiles: as tall as a few MiB allow; several: `tall` times as high as
+/// wide, so that panel k begins inside row tile k / tall. Row tiles belong to groups of `group`, the last one with the
+/// remainder: flat chains inside groups, a binary tree over them.
 struct QrTree {
-  QrTree(Index m, Index n, Dtype dtype);
+  QrTree(Index m, Index n, Dtype dtype, const QrCut& cut = {});
 
   Index m, n;
   Dtype dtype;
@@ -27,10 +39,13 @@ struct QrTree {
   Index height(Index i) const { return std::min(rows, m - i * rows); }
   Index width(Index k) const { return std::min(cols, n - k * cols); }
   /// Reflectors of panel k.
-  Index reflectors(Index k) const { return std::min(width(k), m - k * (panels > 1 ? rows : 0)); }
+  Index reflectors(Index k) const { return std::min(width(k), m - k * cols); }
   Index group_of(Index i) const { return std::min(i / group, groups - 1); }
+  /// The row tile in which panel k begins, and rows of tile i above it: those are R's.
+  Index start(Index k) const { return k * cols / rows; }
+  Index above(Index k, Index i) const { return std::max<Index>(0, k * cols - i * rows); }
   /// The first row tile of a group that panel k has.
-  Index head(Index k, Index q) const { return std::max(q * group, k); }
+  Index head(Index k, Index q) const { return std::max(q * group, start(k)); }
 
   /// In which order the tiles of a panel meet. Each is one kernel on a tile (head), on the head's triangle and a tile
   /// (chain), or on the triangles of two heads (merge; `top` and `tile` are heads then).

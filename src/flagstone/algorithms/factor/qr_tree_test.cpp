@@ -10,17 +10,22 @@ namespace {
 
 using Step = QrTree::Step;
 
-class Trees : public testing::TestWithParam<std::pair<Index, Index>> {};
+class Trees : public testing::TestWithParam<std::tuple<std::pair<Index, Index>, QrCut>> {
+ protected:
+  QrTree tree() const {
+    const auto& [shape, cut] = GetParam();
+    return {shape.first, shape.second, Dtype::float64, cut};
+  }
+};
 
 TEST_P(Trees, EveryTileMeetsOnceAndOneTriangleIsLeft) {
-  const auto [m, n] = GetParam();
-  const QrTree tree(m, n, Dtype::float64);
+  const QrTree tree = this->tree();
   for (Index k = 0; k < tree.panels; ++k)
     for (const Index beside : {1, 2, 7, 1000}) {
       std::set<Index> seen, heads;
       for (const Step& step : tree.steps(k, beside)) {
         if (step.kind == Step::merge) {
-          EXPECT_EQ(seen.size(), static_cast<std::size_t>(tree.row_tiles - k));  // all chains are over
+          EXPECT_EQ(seen.size(), static_cast<std::size_t>(tree.row_tiles - tree.start(k)));  // all chains are over
           EXPECT_TRUE(heads.contains(step.top));
           EXPECT_EQ(heads.erase(step.tile), 1u);
           continue;
@@ -29,21 +34,21 @@ TEST_P(Trees, EveryTileMeetsOnceAndOneTriangleIsLeft) {
         if (step.kind == Step::head) {
           EXPECT_EQ(step.top, step.tile);
           // A triangle that others are put on is whole.
-          if (step.tile + 1 < tree.row_tiles) EXPECT_GE(tree.height(step.tile), tree.width(k));
+          if (step.tile + 1 < tree.row_tiles)
+            EXPECT_GE(tree.height(step.tile) - tree.above(k, step.tile), tree.width(k));
           heads.insert(step.tile);
         } else {
           EXPECT_TRUE(heads.contains(step.top));
           EXPECT_EQ(tree.group_of(step.top), tree.group_of(step.tile));
         }
       }
-      EXPECT_EQ(seen.size(), static_cast<std::size_t>(tree.row_tiles - k));
-      EXPECT_EQ(heads, std::set<Index>{k});
+      EXPECT_EQ(seen.size(), static_cast<std::size_t>(tree.row_tiles - tree.start(k)));
+      EXPECT_EQ(heads, std::set<Index>{tree.start(k)});
     }
 }
 
 TEST_P(Trees, WhatATileSeesDoesNotDependOnTheOrder) {
-  const auto [m, n] = GetParam();
-  const QrTree tree(m, n, Dtype::float64);
+  const QrTree tree = this->tree();
   for (Index k = 0; k < tree.panels; ++k) {
     const auto seen_by = [&](Index beside) {
       std::map<Index, std::vector<Index>> seen;  // by the head, in its order
@@ -54,12 +59,14 @@ TEST_P(Trees, WhatATileSeesDoesNotDependOnTheOrder) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Trees,
-                         testing::Values(std::pair<Index, Index>{1, 1}, std::pair<Index, Index>{4'000'000, 256},
-                                         std::pair<Index, Index>{100'001, 300}, std::pair<Index, Index>{10'001, 1'100},
-                                         std::pair<Index, Index>{700, 3'000}, std::pair<Index, Index>{3'000, 2'999},
-                                         std::pair<Index, Index>{0, 5}, std::pair<Index, Index>{5, 0},
-                                         std::pair<Index, Index>{40'000, 33'000}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Trees,
+    testing::Combine(testing::Values(std::pair<Index, Index>{1, 1}, std::pair<Index, Index>{4'000'000, 256},
+                                     std::pair<Index, Index>{100'001, 300}, std::pair<Index, Index>{10'001, 1'100},
+                                     std::pair<Index, Index>{700, 3'000}, std::pair<Index, Index>{3'000, 2'999},
+                                     std::pair<Index, Index>{0, 5}, std::pair<Index, Index>{5, 0},
+                                     std::pair<Index, Index>{40'000, 33'000}, std::pair<Index, Index>{65'536, 8'192}),
+                     testing::Values(QrCut(), QrCut::card())));
 
 TEST(Tree, KeepsWorkersBusyWhereItIsTall) {
   EXPECT_GE(QrTree(4'000'000, 256, Dtype::float64).groups, 64);

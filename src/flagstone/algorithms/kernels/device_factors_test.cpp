@@ -166,7 +166,7 @@ TEST_P(DeviceFactors, PanelsAndTheirExchanges) {
 TEST_P(DeviceFactors, TilesOfQr) {
   std::vector<std::byte> work(std::size_t{1} << 20);
   for (const auto& [m, n] : {std::pair<Index, Index>{n_ + 9, n_}, {n_, n_ + 5}, {n_, n_}})
-    for (const Index ib : {8, 32}) {
+    for (const Index ib : {Index{8}, Index{32}, n_}) {
       tiles_.clear();
       const Index k = std::min(m, n);
       const std::uint32_t v = place(dtype_, m, n, Layout::columns), t = place(dtype_, ib, k, Layout::columns),
@@ -199,7 +199,7 @@ TEST_P(DeviceFactors, TilesOfQr) {
 TEST_P(DeviceFactors, TrianglesOnTilesOfQr) {
   std::vector<std::byte> work(std::size_t{1} << 20);
   for (const bool merge : {false, true})
-    for (const Index ib : {8, 32}) {
+    for (const Index ib : {Index{8}, Index{32}, n_}) {
       tiles_.clear();
       const Index n = n_, m = merge ? n : n + 7, width = 23;
       const std::uint32_t r = place(dtype_, n, n, Layout::columns), b = place(dtype_, m, n, Layout::columns),

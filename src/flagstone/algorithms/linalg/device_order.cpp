@@ -51,11 +51,13 @@ void choose_panels(const ProductShape& shape, const ProductTile& tile, const Til
   };
   const auto i_of = [&](Index pi) { return static_cast<double>(pi); };
   const double sub_c = i_of(order.sub_rows) * i_of(order.sub_cols) * bytes.c;
-  // One panel: rows of A stay while columns of B pass, a sub-block's at a time.
+  // One panel: rows of A stay while columns of B pass, a sub-block's at a time; where a sub-block is as wide as C they
+  // pass, too. C leaves a device while the next sub-block is computed.
+  const bool wide = order.sub_cols >= cols;
   for (Index pi = order.sub_rows; pi < rows + order.sub_rows; pi += order.sub_rows) {
     const Index used = std::min(pi, rows);
-    const double held = i_of(used) * bytes.a * i_of(steps) +
-                        i_of(order.sub_cols) * bytes.b * (pi > order.sub_rows ? i_of(steps) : 2.0) + 2 * sub_c;
+    const double held = (wide ? i_of(order.sub_rows) * 2.0 : i_of(used) * i_of(steps)) * bytes.a +
+                        i_of(order.sub_cols) * bytes.b * (pi > order.sub_rows ? i_of(steps) : 2.0) + sub_c;
     if (held > budget && pi > order.sub_rows) break;
     const bool fits = held <= budget;
     const double times_a = fits ? 1 : i_of(ceil_div(cols, order.sub_cols));

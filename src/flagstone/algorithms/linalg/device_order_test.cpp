@@ -72,6 +72,16 @@ TEST(DeviceOrder, SubBlocksMoveTheLeastThatFits) {
   }
 }
 
+/// Sub-blocks as wide as C: rows of A pass, B stays, so that C comes and goes once where the host holds no more.
+TEST(DeviceOrder, SumsOfCStayOnTheDeviceWhereOneOperandFitsTheHost) {
+  const Product product;
+  const ProductOrder order = product.order(2 * GiB, 1 * GiB);  // B is 1 GiB, a sub-block of C half as much
+  EXPECT_EQ(order.sub_cols, 8);
+  EXPECT_LT(order.sub_rows, 8);
+  EXPECT_EQ(order.size.tile_rows, 8);
+  EXPECT_TRUE(order.one_panel(product.steps));
+}
+
 /// Where disk, host and device are all too small, panels keep the disk from being read as often as the device is.
 TEST(DeviceOrder, PanelsKeepTheDiskFromTheDevicesBlocks) {
   const Product product;
