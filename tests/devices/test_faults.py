@@ -31,7 +31,8 @@ def test_a_failure_at_every_step_arrives_as_itself(store, tmp_path, counted, ste
     most, _ = counted
     assert most[step] > 5
     out = tmp_path / "l.zarr"
-    for at in sorted({*range(1, 6), most[step] // 2, most[step] - 1}):
+    # How many works share a launch follows the order in which they come: the last ones may not come at all.
+    for at in sorted({*range(1, 6), most[step] // 2, most[step] * 3 // 4}):
         with _failing((step, at, lost), reorder=at), pytest.raises(DeviceError, match="failed by script"):
             fl.linalg.cholesky(fl.open(store / "k.zarr"), out=str(out))
         assert not out.exists()
