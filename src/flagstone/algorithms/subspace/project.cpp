@@ -15,8 +15,10 @@
 namespace flagstone::subspace {
 namespace {
 
-constexpr std::size_t tasks_ahead = 128;  // of few panels, so that each streams through handles of its own
-constexpr Index index_rows = 1 << 14;     // of the list of blocks, that one task writes
+/// Of few panels, so that each streams through handles of its own; more of them hold the whole budget before they run,
+/// and every tile gets fresh pages (Nmax 8 in 256 MiB: 1.6 million faults instead of 0.5, a tenth of the time).
+constexpr std::size_t tasks_ahead = 32;
+constexpr Index index_rows = 1 << 14;  // of the list of blocks, that one task writes
 
 /// Makers that tasks borrow: each keeps lists that the next task may share, never more than there are workers.
 class Makers {
@@ -303,9 +305,13 @@ class Projecting {
     graph_.add(std::move(task));
   }
 
-  static Tile matrix(const std::byte* data, Index rows, Index cols, Dtype dtype) {
-    const auto item = static_cast<Index>(size_of(dtype));
-    return {const_cast<std::byte*>(data), dtype, {rows, cols}, {cols * item, item}};
+  /// Makes `tile` a matrix in C order: blocks are so small that a new tile for each costs as much as a tenth of it.
+  static const Tile& matrix(Tile& tile, const std::byte* data, Index rows, Index cols) {
+    const auto item = static_cast<Index>(size_of(tile.dtype));
+    tile.data = const_cast<std::byte*>(data);
+    tile.shape[0] = rows, tile.shape[1] = cols;
+    tile.strides[0] = cols * item, tile.strides[1] = item;
+    return tile;
   }
 
   static void compute(const Projection& job, const Piece& piece, const StripeAccess& rows, const StripeAccess& cols,
@@ -323,6 +329,7 @@ class Projecting {
     held->maker->load(piece.first_group, tiles.subspan(out + 2));
     Measured took{run.first, {}};
     std::vector<Measured> blocks;
+    Tile left_tile{nullptr, dtype, {0, 0}, {0, 0}}, right_tile = left_tile, result = left_tile;
     Index nonzeros = 0, pairs = 0;
     for (Index b = piece.begin; b < piece.end; ++b) {
       const BlockPlace& place = job.runs.places[static_cast<std::size_t>(run.blocks + b)];
@@ -345,15 +352,15 @@ class Projecting {
       const auto made = Clock::now();
       nonzeros += held->block.nonzeros();
       const PairWork work = pair_work(static_cast<double>(job.h->most_nonzeros(i, j)), di, zi, dj, zj);
-      const Tile result = matrix(to, zi, zj, dtype);
+      matrix(result, to, zi, zj);
       if (work.right) {
         kernel::multiply(held->block, dtype, right, zj, product);
-        kernel::gemm(1, matrix(left, di, zi, dtype), {.transpose = true}, matrix(product, di, zj, dtype), {}, 0, result,
-                     nullptr);
+        kernel::gemm(1, matrix(left_tile, left, di, zi), {.transpose = true}, matrix(right_tile, product, di, zj), {},
+                     0, result, nullptr);
       } else {
         kernel::multiply_transposed(held->block, dtype, left, zi, product);
-        kernel::gemm(1, matrix(product, dj, zi, dtype), {.transpose = true}, matrix(right, dj, zj, dtype), {}, 0,
-                     result, nullptr);
+        kernel::gemm(1, matrix(left_tile, product, dj, zi), {.transpose = true}, matrix(right_tile, right, dj, zj), {},
+                     0, result, nullptr);
       }
       if (i == j) mirror_lower(result);
       to += static_cast<std::size_t>(zi * zj) * item;

@@ -72,8 +72,10 @@ void pack(const Tile& t, Op op, bool row_major, Operand& operand, std::byte*& sc
 
 bool blas_dtype(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::float64 || is_complex(dtype); }
 
-void require(bool good, const std::string& text) {
-  if (!good) throw ShapeError(text);
+/// `text` makes the sentence, which only who is wrong pays for: small products come by millions.
+template <class Text>
+void require(bool good, Text&& text) {
+  if (!good) throw ShapeError(text());
 }
 
 /// C := beta C, where there is nothing to multiply.
@@ -99,23 +101,25 @@ struct GemmShape {
 
 GemmShape check_gemm(const Tile& a, Op op_a, const Tile& b, Op op_b, const Tile& c) {
   require(a.shape.size() == 2 && b.shape.size() == 2 && c.shape.size() == 2,
-          "gemm: every tile must have 2 dimensions.");
-  require(a.dtype == c.dtype && b.dtype == c.dtype && blas_dtype(c.dtype),
-          "gemm: tiles are " + std::string(name_of(a.dtype)) + ", " + std::string(name_of(b.dtype)) + " and " +
-              std::string(name_of(c.dtype)) + "; one of float32, float64, complex64, complex128 is needed for all.");
+          [&] { return "gemm: every tile must have 2 dimensions."; });
+  require(a.dtype == c.dtype && b.dtype == c.dtype && blas_dtype(c.dtype), [&] {
+    return "gemm: tiles are " + std::string(name_of(a.dtype)) + ", " + std::string(name_of(b.dtype)) + " and " +
+           std::string(name_of(c.dtype)) + "; one of float32, float64, complex64, complex128 is needed for all.";
+  });
   const Index m = a.shape[op_a.transpose], k = a.shape[!op_a.transpose];
   const Index kb = b.shape[op_b.transpose], n = b.shape[!op_b.transpose];
-  require(k == kb && c.shape[0] == m && c.shape[1] == n, "gemm: op(A) is " + to_string({m, k}) + ", op(B) " +
-                                                             to_string({kb, n}) + " and C " + to_string(c.shape) +
-                                                             "; they do not conform.");
+  require(k == kb && c.shape[0] == m && c.shape[1] == n, [&] {
+    return "gemm: op(A) is " + to_string({m, k}) + ", op(B) " + to_string({kb, n}) + " and C " + to_string(c.shape) +
+           "; they do not conform.";
+  });
   require(m <= blas_max && n <= blas_max && k <= blas_max,
-          "gemm: a tile extent above 2^31 - 1 was given; BLAS counts in 32 bits, use smaller tiles.");
+          [&] { return "gemm: a tile extent above 2^31 - 1 was given; BLAS counts in 32 bits, use smaller tiles."; });
   return {m, n, k};
 }
 
 bool row_major_result(const Tile& c) {
   const BlasLayout layout = blas_layout(c);
-  require(layout.row_ld > 0 || layout.column_ld > 0, "gemm: C must have one unit stride.");
+  require(layout.row_ld > 0 || layout.column_ld > 0, [&] { return "gemm: C must have one unit stride."; });
   return layout.row_ld > 0;
 }
 
@@ -138,7 +142,7 @@ void gemm(std::complex<double> alpha, const Tile& a, Op op_a, const Tile& b, Op 
   const CBLAS_ORDER order = row_major ? CblasRowMajor : CblasColMajor;
   Operand left = plan_operand(a, op_a, row_major), right = plan_operand(b, op_b, row_major);
   require(scratch != nullptr || (!left.copy && !right.copy),
-          "gemm: these operands need gemm_scratch() bytes of scratch.");
+          [&] { return "gemm: these operands need gemm_scratch() bytes of scratch."; });
   pack(a, op_a, row_major, left, scratch);
   pack(b, op_b, row_major, right, scratch);
   const BlasLayout layout = blas_layout(c);
@@ -181,15 +185,18 @@ void gemm(std::complex<double> alpha, const Tile& a, Op op_a, const Tile& b, Op 
 void syrk(double alpha, const Tile& a, bool transpose, double beta, const Tile& c) {
   require(
       a.shape.size() == 2 && c.shape.size() == 2 && a.dtype == c.dtype && !is_complex(c.dtype) && blas_dtype(c.dtype),
-      "syrk: A and C must be 2-D tiles of one dtype, float32 or float64.");
+      [&] { return "syrk: A and C must be 2-D tiles of one dtype, float32 or float64."; });
   const Index n = a.shape[transpose], k = a.shape[!transpose];
-  require(c.shape[0] == n && c.shape[1] == n,
-          "syrk: C is " + to_string(c.shape) + "; " + to_string({n, n}) + " is needed.");
-  require(n <= blas_max && k <= blas_max, "syrk: a tile extent above 2^31 - 1 was given; use smaller tiles.");
+  require(c.shape[0] == n && c.shape[1] == n, [&] {
+    return "syrk: C is " + to_string(c.shape) + "; " + to_string({n, n}) + " is needed.";
+  });
+  require(n <= blas_max && k <= blas_max,
+          [&] { return "syrk: a tile extent above 2^31 - 1 was given; use smaller tiles."; });
   const BlasLayout layout = blas_layout(c);
   const bool row_major = layout.row_ld > 0;
   const Operand operand = plan_operand(a, {transpose, false}, row_major);
-  require((row_major || layout.column_ld > 0) && !operand.copy, "syrk: A and C must have one unit stride each.");
+  require((row_major || layout.column_ld > 0) && !operand.copy,
+          [&] { return "syrk: A and C must have one unit stride each."; });
   if (n == 0) return;
   const auto call = [&]<class T>(auto* blas_syrk, T) {
     blas_syrk(row_major ? CblasRowMajor : CblasColMajor, CblasLower, operand.op, static_cast<int>(n),
