@@ -48,6 +48,7 @@ class NuclearSource final : public subspace::BlockSource {
   Index most_nonzeros(Index i, Index j) const override { return h_->most_nonzeros(i, j); }
   std::size_t workspace_bytes(Index i, Index j) const override { return h_->workspace_bytes(i, j); }
   std::unique_ptr<subspace::BlockMaker> maker() const override { return std::make_unique<Maker>(h_); }
+  bool on_its_own() const override { return true; }
 
  private:
   struct Maker final : subspace::BlockMaker {
@@ -87,6 +88,7 @@ Job basis_job(const std::shared_ptr<Basis>& basis, int two_j, const subspace::Bl
       if (const auto at = layout.stored[static_cast<std::size_t>(g)]; at >= 0)
         blocks[static_cast<std::size_t>(at)] = {g, layout.offsets[static_cast<std::size_t>(at)],
                                                 layout.columns[static_cast<std::size_t>(g)]};
+    JBlocks made(graph, basis, two_j, blocks);
     for (std::size_t w = 0; w + 1 < layout.writes.size(); ++w) {
       const auto first = static_cast<std::size_t>(layout.writes[w]),
                  last = static_cast<std::size_t>(layout.writes[w + 1]);
@@ -95,8 +97,7 @@ Job basis_job(const std::shared_ptr<Basis>& basis, int two_j, const subspace::Bl
       const Index begin = layout.offsets[first], end = ends ? layout.lengths[file] : layout.offsets[last];
       const Box box{{begin}, {end - begin}};
       if (finished[file].holds(box)) continue;
-      add_j_blocks(
-          graph, basis, two_j,
+      made.add(
           {blocks.begin() + static_cast<std::ptrdiff_t>(first), blocks.begin() + static_cast<std::ptrdiff_t>(last)},
           values[file], box);
       finished[file].finish(box);

@@ -13,6 +13,7 @@
 #include "flagstone/algorithms/subspace/csr_source.hpp"
 #include "flagstone/algorithms/subspace/group_rows.hpp"
 #include "flagstone/algorithms/subspace/multiply.hpp"
+#include "flagstone/algorithms/subspace/pair_product.hpp"
 #include "flagstone/algorithms/subspace/project.hpp"
 #include "flagstone/base/error.hpp"
 
@@ -102,7 +103,7 @@ ProjectJob project_job(const std::shared_ptr<const Projection>& projection, cons
 }
 
 void bind_projection(nb::module_& m) {
-  nb::class_<BlockSource>(m, "BlockSource");
+  nb::class_<BlockSource>(m, "BlockSource").def_prop_ro("on_its_own", &BlockSource::on_its_own);
   m.def("called_source",
         [](nb::object function, std::vector<Index> rows,
            std::vector<std::vector<std::int32_t>> pattern) -> std::shared_ptr<BlockSource> {
@@ -143,6 +144,15 @@ void bind_projection(nb::module_& m) {
              new (self) Projection{h, {values, layout}, {}, columns ? Order::columns : Order::panels, panel};
              self->runs = runs_of(*h, layout, size_of(values.at(0).dtype()));
            })
+      .def(
+          "rehearse",
+          [](const Projection& p, double seconds, int workers) {
+            const Rehearsal done = rehearse(*p.h, p.z.layout, p.runs, p.z.values.at(0).dtype(), seconds, workers);
+            return std::tuple(done.work.flops(), done.work.bytes_touched(), done.seconds);
+          },
+          nb::call_guard<nb::gil_scoped_release>())
+      .def_rw("pace", &Projection::pace)
+      .def_prop_ro("workspace", [](const Projection& p) { return p.runs.workspace; })
       .def("read_from", [](Projection& p, std::vector<Array> values) { p.z.values = std::move(values); })
       .def_prop_ro("length", [](const Projection& p) { return p.runs.length; })
       .def_prop_ro("blocks", [](const Projection& p) { return p.runs.places.size(); })

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _core
 from .._array.array import open_core, shape_text
-from .._errors.classes import ShapeError
+from .._errors.classes import BudgetError, ShapeError
 from .._errors.messages import shown
 from .._output.parts import Part, PartsPlace
 from .._resume.identity import file_identity
@@ -19,6 +19,7 @@ from .._resume.openers import check_unchanged, operand
 from .._resume.registers import Again, resumable
 from .._runtime.arguments import array_of, is_whole, one_of, size_bytes, whole_number
 from .._runtime.call import Call
+from .._runtime.plan import Plan
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .basis import MOST_ROWS, PAGE, file_count
@@ -30,6 +31,7 @@ from .stored_rows import rows_of
 __all__ = ["Blocks", "project"]
 
 _ROUNDING = 1e-6  # of the largest value: what a symmetric matrix in float32 may be off
+_REHEARSAL = 0.2  # seconds of blocks made for a plan
 _CHUNK = 16384  # bytes: runs of H' begin where one does
 
 
@@ -200,6 +202,24 @@ class Project(Routine[ProjectedMatrix]):
         values, blocks = at(self.place)[:2]  # type: ignore[index]
         self.projection.read_from(self._cores())
         return _core.project_job(self.projection, values, blocks, self.place.checkpoint)
+
+    def plan(self) -> Plan:
+        if self.source.on_its_own and self.call.runtime.machine is None:
+            self._rehearse()
+        return super().plan()
+
+    def _rehearse(self) -> None:
+        """Make some blocks, so that the plan knows how long this machine takes for them."""
+        workers = self.call.runtime.workers or len(os.sched_getaffinity(0))
+        try:
+            self.call.room("a rehearsal of its blocks", 2 * workers * self.projection.workspace)
+        except BudgetError:
+            return
+        rates = self.call.use_profile().rates
+        flops, touched, seconds = self.projection.rehearse(_REHEARSAL, workers)
+        if touched > 0:
+            beside = seconds - flops / rates[f"flops_{self.Z.dtype.name}"]
+            self.projection.pace = max(beside, 0.0) * rates["memory_bytes_per_second"] / touched
 
     def arguments(self) -> dict[str, Any]:
         return {"h": self.told, "z": file_identity(self.Z.path)}

@@ -23,14 +23,25 @@ struct ZBlock {
   Index group = 0, offset = 0, columns = 0;
 };
 
-/// Bytes that making the block of a group takes.
-std::size_t j_block_bytes(const Basis& basis, Index group, int two_j);
-/// z (rows x columns, C order) := a basis of the states of J. M = J: the kernel of J+, the last columns of Q of a QR of
-/// its transpose, 2 d² r flops; M < J: eigenvectors of J² = J-J+ + M(M+1), 9 d³. NumericalError where their number is
-/// not the difference of dimensions.
-void j_block(const Basis& basis, Index group, int two_j, Index columns, double* z, std::byte* work);
-/// values := these blocks, which lie in `box`; one task.
-void add_j_blocks(Graph& graph, std::shared_ptr<const Basis> basis, int two_j, std::vector<ZBlock> blocks,
-                  const Array& values, const Box& box);
+/// Blocks of Z, made on all workers. The states of good J of a group are those of its protons coupled to those of its
+/// neutrons: of each species J- takes a multiplet from M + 1 to M, and what is orthogonal to all that came from there
+/// are the multiplets with J = M, by a QR of the sector; Clebsch-Gordan coefficients join two multiplets. 3 d z flops a
+/// block and 8/3 Σ_M d_M³ a pattern of a species, where a QR of the group's own J+ (Aktulga et al., HPCS 2011) takes
+/// 4 d³. Any M <= J.
+class JBlocks {
+ public:
+  /// Charges what its makers hold. `all`: the blocks that will be asked for.
+  JBlocks(Graph& graph, std::shared_ptr<const Basis> basis, int two_j, const std::vector<ZBlock>& all);
+  ~JBlocks();
+  /// values := these blocks, which lie in `box`; one task. NumericalError where a group has not as many states as its
+  /// dimensions say.
+  void add(std::vector<ZBlock> blocks, const Array& values, const Box& box);
+
+ private:
+  class Makers;
+  Graph& graph_;
+  std::shared_ptr<Makers> makers_;
+  Charge charge_;
+};
 
 }  // namespace flagstone::nuclear

@@ -42,6 +42,8 @@ class BlockSource {
   /// Bytes that making it takes, the block itself among them.
   virtual std::size_t workspace_bytes(Index i, Index j) const = 0;
   virtual std::unique_ptr<BlockMaker> maker() const = 0;
+  /// Needs neither arrays nor anybody's function: plans may make some blocks to see how long it takes.
+  virtual bool on_its_own() const { return false; }
 };
 
 }  // namespace flagstone::subspace

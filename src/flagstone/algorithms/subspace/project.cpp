@@ -1,12 +1,12 @@
 #include "flagstone/algorithms/subspace/project.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <limits>
 #include <mutex>
 #include <utility>
 
+#include "flagstone/algorithms/subspace/pair_product.hpp"
 #include "flagstone/algorithms/subspace/panels.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
@@ -23,19 +23,15 @@ constexpr Index index_rows = 1 << 14;  // of the list of blocks, that one task w
 /// Makers that tasks borrow: each keeps lists that the next task may share, never more than there are workers.
 class Makers {
  public:
-  struct Held {
-    std::unique_ptr<BlockMaker> maker;
-    kernel::SparseBlock block;
-  };
   explicit Makers(const BlockSource& h) : h_(h) {}
-  std::unique_ptr<Held> take() {
+  std::unique_ptr<PairProduct> take() {
     const std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::make_unique<Held>(Held{h_.maker(), {}});
+    if (free_.empty()) return std::make_unique<PairProduct>(h_.maker());
     auto held = std::move(free_.back());
     free_.pop_back();
     return held;
   }
-  void give(std::unique_ptr<Held> held) {
+  void give(std::unique_ptr<PairProduct> held) {
     const std::lock_guard lock(mutex_);
     free_.push_back(std::move(held));
   }
@@ -43,21 +39,8 @@ class Makers {
  private:
   const BlockSource& h_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Held>> free_;
+  std::vector<std::unique_ptr<PairProduct>> free_;
 };
-
-/// A block of the diagonal is symmetric to the last bit.
-template <class T>
-void mirror_lower_of(T* block, Index n) {
-  for (Index a = 0; a < n; ++a)
-    for (Index b = a + 1; b < n; ++b) block[a * n + b] = block[b * n + a];
-}
-void mirror_lower(const Tile& block) {
-  if (block.dtype == Dtype::float32)
-    mirror_lower_of(block.as<float>(), block.shape[0]);
-  else
-    mirror_lower_of(block.as<double>(), block.shape[0]);
-}
 
 /// Some blocks of a run that one task makes: all, those of one column, or those of some rows.
 struct Piece {
@@ -297,7 +280,7 @@ class Projecting {
                          static_cast<double>(z.stripes[stripe + 1] - z.stripes[stripe]);
     task.cost.flops = run.work.flops() * share;
     task.cost.float64 = values_.dtype() == Dtype::float64;
-    task.cost.bytes_touched = run.work.bytes_touched() * share;
+    task.cost.bytes_touched = job_->pace * run.work.bytes_touched() * share;
     task.body = [job = job_, piece, rows = std::move(rows), cols = std::move(cols), col_access, out, makers = makers_,
                  notes = notes_](std::span<const Tile> tiles) {
       compute(*job, piece, *rows, *cols, col_access, out, *makers, *notes, tiles);
@@ -305,19 +288,9 @@ class Projecting {
     graph_.add(std::move(task));
   }
 
-  /// Makes `tile` a matrix in C order: blocks are so small that a new tile for each costs as much as a tenth of it.
-  static const Tile& matrix(Tile& tile, const std::byte* data, Index rows, Index cols) {
-    const auto item = static_cast<Index>(size_of(tile.dtype));
-    tile.data = const_cast<std::byte*>(data);
-    tile.shape[0] = rows, tile.shape[1] = cols;
-    tile.strides[0] = cols * item, tile.strides[1] = item;
-    return tile;
-  }
-
   static void compute(const Projection& job, const Piece& piece, const StripeAccess& rows, const StripeAccess& cols,
                       const std::vector<std::size_t>& col_access, std::size_t out, Makers& makers, Notes& notes,
                       std::span<const Tile> tiles) {
-    using Clock = std::chrono::steady_clock;
     const Run& run = piece.run;
     const BlockLayout& z = job.z.layout;
     const Dtype dtype = tiles[out].dtype;
@@ -326,10 +299,9 @@ class Projecting {
     std::byte* product = tiles[out + 1].data;
     const std::byte* end = tiles[out].data + static_cast<std::size_t>(run.length) * item;
     auto held = makers.take();
-    held->maker->load(piece.first_group, tiles.subspan(out + 2));
+    held->maker().load(piece.first_group, tiles.subspan(out + 2));
     Measured took{run.first, {}};
     std::vector<Measured> blocks;
-    Tile left_tile{nullptr, dtype, {0, 0}, {0, 0}}, right_tile = left_tile, result = left_tile;
     Index nonzeros = 0, pairs = 0;
     for (Index b = piece.begin; b < piece.end; ++b) {
       const BlockPlace& place = job.runs.places[static_cast<std::size_t>(run.blocks + b)];
@@ -347,25 +319,12 @@ class Projecting {
       const std::byte* left = tiles[static_cast<std::size_t>(row_box)].data + static_cast<std::size_t>(row_at) * item;
       const std::byte* right =
           tiles[col_access[static_cast<std::size_t>(col_box)]].data + static_cast<std::size_t>(col_at) * item;
-      const auto start = Clock::now();
-      held->maker->make(i, j, held->block);
-      const auto made = Clock::now();
-      nonzeros += held->block.nonzeros();
       const PairWork work = pair_work(static_cast<double>(job.h->most_nonzeros(i, j)), di, zi, dj, zj);
-      matrix(result, to, zi, zj);
-      if (work.right) {
-        kernel::multiply(held->block, dtype, right, zj, product);
-        kernel::gemm(1, matrix(left_tile, left, di, zi), {.transpose = true}, matrix(right_tile, product, di, zj), {},
-                     0, result, nullptr);
-      } else {
-        kernel::multiply_transposed(held->block, dtype, left, zi, product);
-        kernel::gemm(1, matrix(left_tile, product, dj, zi), {.transpose = true}, matrix(right_tile, right, dj, zj), {},
-                     0, result, nullptr);
-      }
-      if (i == j) mirror_lower(result);
+      const auto [making, multiplying, made] =
+          (*held)({i, di, zi, left}, {j, dj, zj, right}, work.right, dtype, product, to);
+      nonzeros += made;
       to += static_cast<std::size_t>(zi * zj) * item;
-      const Measured block{run.first, work, std::chrono::duration<double>(made - start).count(),
-                           std::chrono::duration<double>(Clock::now() - made).count()};
+      const Measured block{run.first, work, making, multiplying};
       took.making += block.making, took.multiplying += block.multiplying;
       if (notes.keep) blocks.push_back(block);
     }

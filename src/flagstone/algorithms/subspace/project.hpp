@@ -35,6 +35,7 @@ struct Projection {
   Runs runs;
   Order order = Order::panels;
   std::uint64_t panel = 0;  // bytes of Z that stay; 0: what the budget leaves
+  double pace = 1;  // of plans: what work takes here beside its flops, ÷ `PairWork::bytes_touched` by the profile
 };
 
 /// So many handles of each file of Z: what reads through one shares no part of it with others. Order::columns: each

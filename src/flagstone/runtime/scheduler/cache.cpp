@@ -186,7 +186,7 @@ void Cache::measure(TileState& tile, bool read, bool written) {
   const std::size_t before = tile.bytes;
   if (tile.buffer_bytes == 0) take_geometry(tile);
   if (read && !std::exchange(tile.measured_read, true))
-    tile.read_staging = align_up(tile.array.store().read(tile.box).staging_bytes);
+    tile.read_staging = align_up(tile.array.store().geometry(tile.box).staging_bytes);
   if (written && !std::exchange(tile.measured_write, true))
     tile.write_staging = align_up(tile.array.store().write_staging(tile.box));
   tile.bytes = tile.buffer_bytes + tile.write_staging;
@@ -198,7 +198,7 @@ void Cache::measure(TileState& tile, bool read, bool written) {
 }
 
 void Cache::take_geometry(TileState& tile) {
-  const Transfer geometry = tile.array.store().read(tile.box);
+  const Transfer geometry = tile.array.store().geometry(tile.box);
   tile.origin = geometry.origin;
   tile.strides = geometry.strides;
   tile.tile_bytes = geometry.tile_bytes;

@@ -17,6 +17,9 @@ class ArrayStore {
  public:
   virtual ~ArrayStore() = default;
   virtual Transfer read(const Box& box) const = 0;
+  /// How read(box) fills its buffer and what staging it takes, asked for every tile before it moves: where that does
+  /// not depend on the places of chunks, without its segments.
+  virtual Transfer geometry(const Box& box) const { return read(box); }
   /// How a box inside one chunk travels straight into `to`, which has its shape; the transfer's buffer begins at
   /// to.data, and its convert verifies and fills. None where the bytes do not lie there as they are stored.
   virtual std::optional<Transfer> read_straight(const Box&, const Tile& /*to*/) const { return std::nullopt; }

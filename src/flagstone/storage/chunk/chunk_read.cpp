@@ -237,6 +237,13 @@ Transfer read_chunks(const ChunkLayout& layout, const Box& box, const ChunkLayou
   return read_in_place(layout, box, std::move(g), locate);
 }
 
+Transfer geometry_of_chunks(const ChunkLayout& layout, const Box& box, const ChunkLayout::Locate& find) {
+  check_box(layout.shape, box);
+  Geometry g = geometry_of(layout, box);
+  if (g.placing == Placing::staging || layout.decode) return read_chunks(layout, box, find);
+  return std::move(g.transfer);
+}
+
 std::vector<PartRead> read_joined_chunks(const ChunkLayout& layout, const Box& box, const Tile& to,
                                          std::size_t most_bytes, const ChunkLayout::Locate& find) {
   check_box(layout.shape, box);

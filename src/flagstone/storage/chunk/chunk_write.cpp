@@ -154,11 +154,25 @@ void write_from_buffer(const ChunkLayout& layout, const Box& box, const Geometry
 
 }  // namespace
 
-Transfer write_chunks(const ChunkLayout& layout, const Box& box, const ChunkLayout::Place& place) {
+namespace {
+
+void check_whole_chunks(const ChunkLayout& layout, const Box& box) {
   check_box(layout.shape, box);
   if (count(box.shape) > 0 && !layout.covers_whole_chunks(box))
     throw ShapeError("write: the box " + to_string(box.shape) + " at " + to_string(box.start) + " covers chunks of " +
                      to_string(layout.chunks) + " in part; write whole chunks.");
+}
+
+}  // namespace
+
+std::size_t staging_of_write(const ChunkLayout& layout, const Box& box) {
+  check_whole_chunks(layout, box);
+  if (!layout.encode && geometry_of(layout, box).placing != Placing::staging) return 0;
+  return write_chunks(layout, box).staging_bytes;
+}
+
+Transfer write_chunks(const ChunkLayout& layout, const Box& box, const ChunkLayout::Place& place) {
+  check_whole_chunks(layout, box);
   Geometry g = geometry_of(layout, box);
   Transfer transfer = g.transfer;
   if (count(box.shape) == 0) return transfer;

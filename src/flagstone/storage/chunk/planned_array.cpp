@@ -13,7 +13,9 @@ class PlannedStore final : public ArrayStore {
  public:
   explicit PlannedStore(ChunkLayout layout) : layout_(std::move(layout)) {}
   Transfer read(const Box& box) const override { return read_chunks(layout_, box, slot()); }
+  Transfer geometry(const Box& box) const override { return geometry_of_chunks(layout_, box, slot()); }
   Transfer write(const Box& box) override { return write_chunks(layout_, box); }
+  std::size_t write_staging(const Box& box) override { return staging_of_write(layout_, box); }
   std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
   bool imagined() const override { return true; }
   bool verified() const override { return true; }  // as new arrays are

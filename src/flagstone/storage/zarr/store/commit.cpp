@@ -163,6 +163,11 @@ Transfer ZarrStore::planned_write(const Box& box) {
   return write_chunks(layout_, box);
 }
 
+std::size_t ZarrStore::write_staging(const Box& box) {
+  refuse_unless_writable();
+  return staging_of_write(layout_, box);
+}
+
 void ZarrStore::written(const Box& box) {
   commit_step("written");
   if (by_chunks()) return put_chunks(box);

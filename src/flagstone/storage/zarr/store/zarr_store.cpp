@@ -274,6 +274,10 @@ Transfer ZarrStore::read(const Box& box) const {
   return read_chunks(layout_, box, [this](const Shape& chunk) { return locate(chunk); });
 }
 
+Transfer ZarrStore::geometry(const Box& box) const {
+  return geometry_of_chunks(layout_, box, [this](const Shape& chunk) { return locate(chunk); });
+}
+
 std::optional<Transfer> ZarrStore::read_straight(const Box& box, const Tile& to) const {
   return flagstone::read_straight(layout_, box, to, [this](const Shape& chunk) { return locate(chunk); });
 }

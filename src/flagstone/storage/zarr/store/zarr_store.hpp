@@ -35,12 +35,14 @@ class ZarrStore final : public ArrayStore, public Located {
   ~ZarrStore() override;
 
   Transfer read(const Box& box) const override;
+  Transfer geometry(const Box& box) const override;
   std::optional<Transfer> read_straight(const Box& box, const Tile& to) const override;
   Shape neighbourhood() const override;
   std::vector<PartRead> read_joined(const Box& box, const Tile& to, std::size_t most_bytes) const override;
   Transfer write(const Box& box) override;
   Transfer write_joined(const Box& box, const Tile& from) override;
   Transfer planned_write(const Box& box) override;  // makes no shard, takes no slot
+  std::size_t write_staging(const Box& box) override;
   void written(const Box& box) override;
   void flush() override;
   void checkpoint() override;
