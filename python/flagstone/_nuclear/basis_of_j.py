@@ -124,11 +124,12 @@ def basis_of_j(
 
     Notes
     -----
-    States of J of the protons and of the neutrons of a group, coupled by Clebsch-Gordan coefficients; those of
-    one species from M to M - 1 by J₋, the new ones at each M by a QR of what came. Of a block of d x z numbers 3
-    d z flops, of each pattern of one species 8/3 Σ d_M³. Aktulga et al. (HPCS 2011) take the kernel of J₊ of each
-    group, 4 d³ flops. Writes Z once. ``basis_of_j.plan(...)`` takes the same arguments and counts. With `out`
-    a killed call goes on behind the stretches of blocks, of 512 KiB or more, that were noted.
+    States of J of the protons and of the neutrons of a group, coupled by Clebsch-Gordan coefficients; those
+    of one species from M to M - 1 by J₋, the new ones at each M by a QR of what came. Of a block of d x z
+    numbers 3 d z flops, of each pattern of one species 8/3 Σ d_M³. Aktulga et al. (HPCS 2011) take the kernel
+    of J₊ of each group, 4 d³ flops. Writes Z once. ``basis_of_j.plan(...)`` takes the same arguments and
+    counts. With `out` a killed call goes on behind the stretches of blocks, of 512 KiB or more, that were
+    noted.
     """
     return BasisOfJ(space, J, M, dedup, dtype, files, out, memory)
 

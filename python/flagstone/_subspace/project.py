@@ -32,6 +32,7 @@ __all__ = ["Blocks", "project"]
 
 _ROUNDING = 1e-6  # of the largest value: what a symmetric matrix in float32 may be off
 _REHEARSAL = 0.2  # seconds of blocks made for a plan
+_WRITING = 1.1  # of their time, where H' goes to the disk meanwhile: caches are shared
 _CHUNK = 16384  # bytes: runs of H' begin where one does
 
 
@@ -217,9 +218,10 @@ class Project(Routine[ProjectedMatrix]):
             return
         rates = self.call.use_profile().rates
         flops, touched, seconds = self.projection.rehearse(_REHEARSAL, workers)
+        self.call.tidy()
         if touched > 0:
             beside = seconds - flops / rates[f"flops_{self.Z.dtype.name}"]
-            self.projection.pace = max(beside, 0.0) * rates["memory_bytes_per_second"] / touched
+            self.projection.pace = _WRITING * max(beside, 0.0) * rates["memory_bytes_per_second"] / touched
 
     def arguments(self) -> dict[str, Any]:
         return {"h": self.told, "z": file_identity(self.Z.path)}

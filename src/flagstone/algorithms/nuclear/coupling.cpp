@@ -47,6 +47,9 @@ Coupling::Neighbours Coupling::near(const Species& species) {
       const Moves moves = moves_between(all[i], all[j]);
       if (moves.moves <= 2) made[i].push_back({static_cast<std::int32_t>(j), moves});
     }
+  for (auto& of_one : made)  // few moves first: with two of protons go none of neutrons
+    std::stable_sort(of_one.begin(), of_one.end(),
+                     [](const Near& a, const Near& b) { return a.moves.moves < b.moves.moves; });
   return made;
 }
 
@@ -79,7 +82,7 @@ void Coupling::of(Index i, const std::vector<bool>& used, std::vector<std::int32
   const Group& g = basis_.group(i);
   for (const Near& p : protons_[static_cast<std::size_t>(g.protons)])
     for (const Near& n : neutrons_[static_cast<std::size_t>(g.neutrons)]) {
-      if (p.moves.moves + n.moves.moves > 2) continue;
+      if (p.moves.moves + n.moves.moves > 2) break;
       const Index j = basis_.find(p.configuration, n.configuration);
       if (j >= 0 && j <= i && used[static_cast<std::size_t>(j)] && allowed(i, p.moves, n.moves))
         js.push_back(static_cast<std::int32_t>(j));

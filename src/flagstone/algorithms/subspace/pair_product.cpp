@@ -102,6 +102,7 @@ Rehearsal rehearse_alone(const BlockSource& h, const BlockLayout& z, const Runs&
 
 Rehearsal rehearse(const BlockSource& h, const BlockLayout& z, const Runs& runs, Dtype dtype, double seconds,
                    int workers) {
+  kernel::set_blas_threads(1);  // as in runs of one worker a task
   std::vector<Rehearsal> each(static_cast<std::size_t>(workers));
   const auto part = [&](int w) {
     each[static_cast<std::size_t>(w)] = rehearse_alone(h, z, runs, dtype, seconds, w, workers);
