@@ -25,7 +25,7 @@ from .basis import MOST_ROWS, PAGE, file_count
 from .deal import dealt, dealt_layout
 from .keep import check_kept, store_rows
 from .stored import BlockBasis, PlannedBasis, ProjectedMatrix, open_stored
-from .stored_rows import rows_of
+from .stored_rows import StoredRows, rows_of
 
 __all__ = ["Blocks", "project"]
 
@@ -156,11 +156,11 @@ class Project(Routine[ProjectedMatrix]):
         self.dealt: BlockBasis | None = None  # made when it runs
         if files is not None and (count := file_count("project", files)) != len(Z.layout.lengths):
             self.layout = dealt_layout(Z, count)
+        self.panel = 0 if panel is None else size_bytes("project: panel", panel)
+        if isinstance(self.H, StoredRows):
+            self._refuse_early(call, self.H)
         self.source = self.H.block_source(Z)
-        self.projection = _core.Projection(
-            self.source, self._cores(), self.layout, order == "columns",
-            0 if panel is None else size_bytes("project: panel", panel),
-        )  # fmt: skip
+        self.projection = self._projection(self.source)
         call.tidy()  # what the pattern took on its way
         made = self.projection
         self.runs = np.array(made.runs, np.int64).reshape(-1, 6)
@@ -180,6 +180,24 @@ class Project(Routine[ProjectedMatrix]):
         super().__init__(call, [self.place])
         call.on(Z.path or None)
         call.outputs = len(parts)
+
+    def _projection(self, source: _core.BlockSource) -> _core.Projection:
+        return _core.Projection(source, self._cores(), self.layout, self.order == "columns", self.panel)
+
+    def _refuse_early(self, call: Call, rows: StoredRows) -> None:
+        """Refuse a limit in which no couplings would fit, before H is looked through for its own.
+
+        Its values decide how many a task reads: the limit that is named has room for those of equal rows.
+        """
+        scan = _core.resident_bytes() + rows.scan_bytes()
+        if max(self._least_alike(call, rows, 0), scan) > call.memory:
+            call.check_least(max(self._least_alike(call, rows, rows.count), scan))
+
+    def _least_alike(self, call: Call, rows: StoredRows, count: int) -> int:
+        made, kind = self._projection(rows.alike(count)), self.Z.dtype
+        values = _core.planned_array([max(made.length, 1)], kind.name, [_CHUNK // kind.itemsize])
+        blocks = _core.planned_array([max(made.blocks, 1), 2], "int32", [1 << 14, 2])
+        return call.engine.least_memory(_core.project_job(made, values, blocks, None))
 
     def _cores(self) -> list[_core.Array]:
         """Return the files of Z, each so often that no two readers share a part of one."""
