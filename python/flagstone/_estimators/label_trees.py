@@ -17,12 +17,13 @@ from .._expression.compute import compute
 from .._expression.expression import Expression
 from .._labels.metrics import label_metrics
 from .._labels.model import LabelModel, open_labels
-from .._labels.predict import Predicted
+from .._labels.predict import Predict, Predicted
 from .._labels.train import train_labels
 from .._runtime.arguments import array_of
+from .._runtime.call import Call
 from .._runtime.routine import planned_by
 from .._sparse.array import SparseArray
-from .._sparse.builder import from_blocks
+from .._sparse.builder import blocks_bytes, from_blocks
 from .base import Estimator
 from .model_file import MODELS
 from .validation import feature_names, points, same_features
@@ -73,10 +74,14 @@ class _Top:
         with self.model._runtime():
             return self.model.model_.predict.plan(self.X, self.k, **self.model._asking())
 
+    def prepared(self) -> Predict:
+        """Return the checked call; on the model's runtime."""
+        return self.model.model_._predicting(self.X, self.k, **self.model._asking())
+
     def run(self) -> Predicted:
         """Do it."""
         with self.model._runtime():
-            return self.model.model_.predict(self.X, self.k, **self.model._asking())
+            return self.prepared().run()
 
 
 def _labels_of(who: str, y: Any, rows: int) -> tuple[NDArray[Any] | None, str, Any]:
@@ -270,9 +275,13 @@ class LabelClassifier(Estimator):
         """
         if self.__sklearn_is_fitted__() and self._kind == "classes":
             return self._classes(self.predict_top(X, 1))
-        found = self.predict_top(X)
+        asked = self._planned_top(X)
         with self._runtime():
-            made = from_blocks(self._rows(found))
+            top = asked.prepared()
+            # A chain: refused once, before the first.
+            written = _core.resident_bytes() + blocks_bytes() + _core.allowed_drift
+            Call("predict").check_least(max(top.least(), written))
+            made = from_blocks(self._rows(top.run()))
         if self._kind == "matrix" or isinstance(X, (Array, SparseArray, Expression)):
             return made
         matrix = made.to_scipy()

@@ -83,6 +83,11 @@ def writer_bytes(cols: int, dtype: np.dtype[Any], entries: int = _CHUNK) -> int:
     return held + 64 * max(cols, 0)
 
 
+def blocks_bytes() -> int:
+    """Return what `from_blocks` holds beside the process and the blocks: of a chain of calls."""
+    return int(_core.CsrWriter.memory_bytes(0, "float64")) + _BLOCK
+
+
 class CsrBuilder:
     """A sparse matrix being written aside from row blocks; appears whole with `publish()`, or not at all."""
 
@@ -241,7 +246,7 @@ def from_blocks(
         check_overwrite(who, target)
         in_group(who, target)
     call = Call(who)
-    call.room("the writer", _core.CsrWriter.memory_bytes(0, "float64") + _BLOCK)
+    call.room("the writer", blocks_bytes())
     counted: Any = contextlib.nullcontext()
     if place is not None:
         runtime = call.runtime

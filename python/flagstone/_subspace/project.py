@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,19 @@ from .._resume.openers import check_unchanged, operand
 from .._resume.registers import Again, resumable
 from .._runtime.arguments import array_of, is_whole, one_of, size_bytes, whole_number
 from .._runtime.call import Call
+from .._runtime.plan import Plan
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .basis import MOST_ROWS, PAGE, file_count
 from .deal import dealt, dealt_layout
-from .keep import check_kept, store_rows
+from .keep import check_kept, kept_bytes, store_rows
 from .stored import BlockBasis, PlannedBasis, ProjectedMatrix, open_stored
 from .stored_rows import StoredRows, rows_of
 
 __all__ = ["Blocks", "project"]
 
 _ROUNDING = 1e-6  # of the largest value: what a symmetric matrix in float32 may be off
+_KEEP = "project: keep_h"
 _CHUNK = 16384  # bytes: runs of H' begin where one does
 
 
@@ -146,7 +149,7 @@ class Project(Routine[ProjectedMatrix]):
         self.H = H if hasattr(H, "block_source") else rows_of(H, Z, call)
         if keep_h is not None and not hasattr(H, "block_source"):
             raise ShapeError("project: keep_h is of an H that is made by blocks; this one is stored already.")
-        check_kept("project: keep_h", keep_h)
+        check_kept(_KEEP, keep_h)
         self.Z, self.order, self.keep_h = Z, order, keep_h
         told = self.H.identity()
         if told is None:
@@ -222,6 +225,24 @@ class Project(Routine[ProjectedMatrix]):
     def arguments(self) -> dict[str, Any]:
         return {"h": self.told, "z": file_identity(self.Z.path)}
 
+    def least(self, beside: int = 0) -> int:
+        """Return the bytes that the run needs, and then storing H where that is asked for."""
+        least = super().least(beside)
+        if self.keep_h is None:
+            return least
+        stored = kept_bytes(_KEEP, self.source, self.Z.rows.tolist(), self.keep_h, self.told)
+        return max(least, _core.resident_bytes() + stored + _core.allowed_drift + beside)
+
+    def check(self, beside: int = 0) -> int:
+        """Refuse a limit in which either has no room."""
+        if self.keep_h is not None:
+            self.call.check_least(self.least(beside))
+        return super().check(beside)
+
+    def plan(self) -> Plan:
+        """Count it."""
+        return replace(super().plan(), least_memory=self.call.rounded(self.least()))
+
     def effort(self) -> tuple[float, float]:
         """Return flops and bytes."""
         made = self.projection
@@ -259,7 +280,7 @@ class Project(Routine[ProjectedMatrix]):
         job = super().execute(stack)
         if self.keep_h is not None:
             done = stats()
-            store_rows("project: keep_h", self.source, self.Z.rows.tolist(), self.keep_h, self.told)
+            store_rows(_KEEP, self.source, self.Z.rows.tolist(), self.keep_h, self.told)
             remember(self.call.runtime, done)
         return job
 
