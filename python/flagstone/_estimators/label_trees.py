@@ -23,7 +23,7 @@ from .._runtime.arguments import array_of
 from .._runtime.call import Call
 from .._runtime.routine import planned_by
 from .._sparse.array import SparseArray
-from .._sparse.builder import blocks_bytes, from_blocks
+from .._sparse.builder import blocks_least, from_blocks
 from .base import Estimator
 from .model_file import MODELS
 from .validation import feature_names, points, same_features
@@ -74,14 +74,10 @@ class _Top:
         with self.model._runtime():
             return self.model.model_.predict.plan(self.X, self.k, **self.model._asking())
 
-    def prepared(self) -> Predict:
-        """Return the checked call; on the model's runtime."""
-        return self.model.model_._predicting(self.X, self.k, **self.model._asking())
-
     def run(self) -> Predicted:
         """Do it."""
         with self.model._runtime():
-            return self.prepared().run()
+            return self.model.model_.predict(self.X, self.k, **self.model._asking())
 
 
 def _labels_of(who: str, y: Any, rows: int) -> tuple[NDArray[Any] | None, str, Any]:
@@ -277,10 +273,8 @@ class LabelClassifier(Estimator):
             return self._classes(self.predict_top(X, 1))
         asked = self._planned_top(X)
         with self._runtime():
-            top = asked.prepared()
-            # A chain: refused once, before the first.
-            written = _core.resident_bytes() + blocks_bytes() + _core.allowed_drift
-            Call("predict").check_least(max(top.least(), written))
+            top = Predict(self.model_, asked.X, asked.k, **self._asking())
+            Call("predict").check_least(max(top.least(), blocks_least()))  # of both, before the first
             made = from_blocks(self._rows(top.run()))
         if self._kind == "matrix" or isinstance(X, (Array, SparseArray, Expression)):
             return made
@@ -288,8 +282,7 @@ class LabelClassifier(Estimator):
         return matrix if self._kind == "sparse" else matrix.toarray().astype(self._kind.split()[1])
 
     def _classes(self, found: Predicted) -> NDArray[Any]:
-        best: NDArray[Any] = np.asarray(found.labels)[:, 0]
-        told: NDArray[Any] = self.classes_[np.maximum(best, 0)]
+        told: NDArray[Any] = self.classes_[np.maximum(np.asarray(found.labels)[:, 0], 0)]
         return told
 
     def _likely(self, labels: NDArray[Any], scores: NDArray[Any]) -> NDArray[np.bool_]:
