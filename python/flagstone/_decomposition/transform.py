@@ -28,6 +28,7 @@ __all__ = ["project"]
 
 _MOST = 64 << 20  # bytes of rows at a time
 _PACKED = 24 << 20  # that NumPy's BLAS packs, on all processors
+_WRITTEN = 8 << 20  # that writing rows takes, where a limit leaves room for many: 6 were seen
 
 
 def project(
@@ -122,6 +123,7 @@ def _of_dense(Y: Array, components: NDArray[Any], mean: NDArray[Any], out: Any, 
     if is_lazy(Y):  # what its parts are computed from
         fixed += 2 * STAGING
     rows = call.share("rows and the transfers", per_row, min(Y.shape[0], _MOST // per_row), fixed=fixed)
+    rows = max(1, rows // 2, rows - _WRITTEN // per_row)
     place = Place(call, shape, np.dtype(dtype), out, None)
     label = f"transform {shape_text(Y.shape)}"
     with call.measured(label, "row blocks") as done, contextlib.ExitStack() as stack:

@@ -17,12 +17,13 @@ from .._expression.compute import compute
 from .._expression.expression import Expression
 from .._labels.metrics import label_metrics
 from .._labels.model import LabelModel, open_labels
-from .._labels.predict import Predicted
+from .._labels.predict import Predict, Predicted
 from .._labels.train import train_labels
 from .._runtime.arguments import array_of
+from .._runtime.call import Call
 from .._runtime.routine import planned_by
 from .._sparse.array import SparseArray
-from .._sparse.builder import from_blocks
+from .._sparse.builder import blocks_least, from_blocks
 from .base import Estimator
 from .model_file import MODELS
 from .validation import feature_names, points, same_features
@@ -270,17 +271,18 @@ class LabelClassifier(Estimator):
         """
         if self.__sklearn_is_fitted__() and self._kind == "classes":
             return self._classes(self.predict_top(X, 1))
-        found = self.predict_top(X)
+        asked = self._planned_top(X)
         with self._runtime():
-            made = from_blocks(self._rows(found))
+            top = Predict(self.model_, asked.X, asked.k, **self._asking())
+            Call("predict").check_least(max(top.least(), blocks_least()))  # of both, before the first
+            made = from_blocks(self._rows(top.run()))
         if self._kind == "matrix" or isinstance(X, (Array, SparseArray, Expression)):
             return made
         matrix = made.to_scipy()
         return matrix if self._kind == "sparse" else matrix.toarray().astype(self._kind.split()[1])
 
     def _classes(self, found: Predicted) -> NDArray[Any]:
-        best: NDArray[Any] = np.asarray(found.labels)[:, 0]
-        told: NDArray[Any] = self.classes_[np.maximum(best, 0)]
+        told: NDArray[Any] = self.classes_[np.maximum(np.asarray(found.labels)[:, 0], 0)]
         return told
 
     def _likely(self, labels: NDArray[Any], scores: NDArray[Any]) -> NDArray[np.bool_]:

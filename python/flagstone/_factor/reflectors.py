@@ -11,6 +11,7 @@ from .._array.array import Array, open_core, shape_text
 from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
+from .._lazy.creation import planned
 from .._output.codec_choice import Choice
 from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
@@ -18,7 +19,7 @@ from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 
-__all__ = ["QrFactor", "apply_q", "opened_qr", "reflectors_place"]
+__all__ = ["QrFactor", "apply_q", "opened_qr", "planned_factor", "reflectors_place"]
 
 
 class QrFactor:
@@ -50,6 +51,13 @@ def opened_qr(path: str, about: dict[str, Any]) -> QrFactor:
     parts = [Array(open_core(f"{path}/{name}", "r"), "r") for name in ("v", "t", "r")]
     m, n = about["shape"]
     return QrFactor((m, n), bool(about["adjoint"]), *parts)
+
+
+def planned_factor(shape: tuple[int, int], dtype: np.dtype[Any]) -> QrFactor:
+    """Return the factor of an LQ that does not exist: of m x n the adjoint, for what is planned ahead."""
+    shapes = _core.reflector_shapes(shape, dtype.name)
+    parts = [planned(tuple(extents), dtype, chunks=tuple(chunks)) for extents, chunks in shapes]
+    return QrFactor(shape, True, *parts)
 
 
 def reflectors_place(

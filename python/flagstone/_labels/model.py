@@ -123,11 +123,8 @@ class LabelModel:
         """Bytes of the weights, their places and their table, unpacked."""
         return sum(int(np.prod(a.shape)) * np.dtype(a.dtype).itemsize for a in self._arrays.values())
 
-    def _predicting(
-        self, X: Any, k: int = 5, *, beam: int = 10, discount: float = 1.0, alpha: float = 0.8,
-        batch: int | None = None, out: Any = None, memory: Any = None,
-    ) -> Predict:  # fmt: skip
-        return Predict(self, X, k, beam, discount, alpha, batch, out, memory)
+    def _predicting(self, X: Any, k: int = 5, **options: Any) -> Predict:
+        return Predict(self, X, k, **options)
 
     @planned_by(_predicting)
     def predict(

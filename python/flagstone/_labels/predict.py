@@ -42,8 +42,8 @@ class Predict(Routine[Predicted]):
     """The checked arguments of one call."""
 
     def __init__(
-        self, model: LabelModel, X: Any, k: int, beam: int, discount: float, alpha: float, batch: int | None,
-        out: Any, memory: Any,
+        self, model: LabelModel, X: Any, k: int, *, beam: int = 10, discount: float = 1.0, alpha: float = 0.8,
+        batch: int | None = None, out: Any = None, memory: Any = None,
     ) -> None:  # fmt: skip
         call = Call("predict", memory)
         k, beam = whole_number("predict", "k", k), whole_number("predict", "beam", beam)

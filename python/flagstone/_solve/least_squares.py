@@ -13,6 +13,7 @@ from .._errors.classes import ShapeError
 from .._expression.expression import Expression, as_expression
 from .._expression.operand import lazy_operand
 from .._lazy.join import concat
+from .._lazy.places import expand_dims
 from .._output.create import from_numpy
 from .._output.place import Place, check_out
 from .._runtime.arguments import unmasked
@@ -139,7 +140,7 @@ class Problem:
     def columns(self, given: Any) -> Any:
         """Return a matrix, in the dtype of both, with its rows scaled."""
         if given.ndim == 1:
-            given = given[:, None] if not isinstance(given, Array) else as_expression(given, "lstsq")[:, None]
+            given = expand_dims(given, 1) if isinstance(given, Array) else given[:, None]
         if self.weights is None and given.dtype == self.dtype:
             return given
         made: Expression = as_expression(given, "lstsq").astype(self.dtype)
@@ -149,19 +150,20 @@ class Problem:
 
     def joined(self) -> Array:
         """Return [1 A b], of which nothing is stored."""
-        b = self.b
-        if isinstance(b, Array) and self.vector:
-            self.call.room("b", b.nbytes)
-            b = np.asarray(b)  # a vector, as x
-        parts = [self.columns(self.a), self.columns(b)]
+        parts = [self.columns(self.a), self.columns(self.b)]
         if self.intercept:
             ones = np.ones((self.m, 1), self.dtype) if self.weights is None else self.weights[:, None]
             parts.insert(0, ones.astype(self.dtype))
         return concat(parts, axis=1)
 
+    @property
+    def right_bytes(self) -> int:
+        """Bytes that `right` takes: b as it lies, converted and scaled."""
+        stored = int(self.b.nbytes) if isinstance(self.b, Array) else 0
+        return stored + 2 * self.m * self.sides * int(self.dtype.itemsize)
+
     def right(self) -> NDArray[Any]:
         """Return b in memory, as a matrix with its rows scaled."""
-        self.call.room("b", self.b.nbytes)
         b = np.asarray(self.b).astype(self.dtype, copy=False).reshape(self.m, self.sides)
         return b if self.weights is None else (b * self.weights[:, None]).astype(self.dtype)
 

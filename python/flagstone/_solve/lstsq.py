@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ from .. import _core
 from .._array.array import Array
 from .._array.handle import Operand
 from .._factor.qr import matrix_operand
-from .._factor.reflectors import QrFactor, apply_q, reflectors_place
+from .._factor.reflectors import QrFactor, apply_q, planned_factor, reflectors_place
 from .._output.place import IN_MEMORY, Place
 from .._resume.openers import old_output, operand, told_values
 from .._resume.registers import Again, resumable
 from .._runtime.call import Call
-from .._runtime.routine import At, How, Prepared, Routine, routine
+from .._runtime.plan import Plan
+from .._runtime.routine import At, How, Prepared, Routine, least_of, routine
 from .._scratch.scratch import prepare
 from .least_squares import MOST, LstsqResult, Problem
 from .lstsq_large import Large, LargeWide
@@ -110,7 +112,6 @@ class _Wide(_Tall):
 
     def _prepare(self) -> None:
         one = self.problem
-        self.b = one.right()
         self.joined = matrix_operand(self.call, one.columns(one.a), "a")
         self.operand = _core.Operand(self.joined.core, not self.joined.transposed, not self.joined.conjugated)
         _core.check_qr("lstsq", self.operand)
@@ -118,6 +119,28 @@ class _Wide(_Tall):
         self.reflectors = reflectors_place(self.call, (one.n, one.m), True, one.dtype, None)
         self.place = Place(self.call, (one.m, one.m), one.dtype, IN_MEMORY, (one.m, one.m))
         self.places = [self.reflectors, self.place]
+
+    @property
+    def beside(self) -> int:
+        return super().beside + self.problem.right_bytes
+
+    def _after(self) -> int:
+        """Return the least limit of Qᴴ y, with what is held by then."""
+        one = self.problem
+        solutions = (len(one.ridge) + 2) * one.n * one.sides * int(one.dtype.itemsize)
+        product = planned_factor((one.n, one.m), one.dtype), self._padded()
+        held = solutions + one.right_bytes + _core.allowed_drift  # a process grows over a chain of calls
+        return least_of(apply_q, *product, trans=True, memory=self.call.memory) + held
+
+    def least(self, beside: int = 0) -> int:
+        return max(super().least(beside), self._after() + beside)
+
+    def check(self, beside: int = 0) -> int:
+        self.call.check_least(self.least(beside))  # of both steps, before the first
+        return super().check(beside)
+
+    def plan(self) -> Plan:
+        return replace(super().plan(), least_memory=self.call.rounded(self.least()))
 
     def how(self, job: Any) -> How:
         return How("one LQ")
@@ -133,19 +156,21 @@ class _Wide(_Tall):
         left = np.triu(self.place.close()).conj().T  # A = L Q
         u, s, vh = np.linalg.svd(left)
         rank = rank_of(s, one.rcond)
-        nothing = np.zeros(one.sides)
-        fit = spectral_fit(u, s, vh, self.b, nothing, one.m, 0, one.ridge, rank)
+        b, nothing = one.right(), np.zeros(one.sides)
+        fit = spectral_fit(u, s, vh, b, nothing, one.m, 0, one.ridge, rank)
         del fit["spread"], fit["sigma2"], left, u, vh
-        fit["total"] = (np.abs(self.b).astype(np.float64) ** 2).sum(axis=0)
+        fit["total"] = (np.abs(b).astype(np.float64) ** 2).sum(axis=0)
         fit["x"] = np.array([self._long(factor, y) for y in fit["x"]])
         fit["stderr"] = np.full(fit["x"].shape, np.nan, s.dtype)
         return one.shaped(fit)
 
+    def _padded(self) -> NDArray[Any]:
+        return np.zeros((self.problem.n, self.problem.sides), self.problem.dtype)
+
     def _long(self, factor: QrFactor, y: NDArray[Any]) -> NDArray[Any]:
         """Return Qᴴ y."""
-        one = self.problem
-        padded = np.zeros((one.n, one.sides), one.dtype)
-        padded[: one.m] = y
+        padded = self._padded()
+        padded[: self.problem.m] = y
         made: NDArray[Any] = apply_q(factor, padded, trans=True, memory=self.call.memory)
         return made
 

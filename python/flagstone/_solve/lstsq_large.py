@@ -20,7 +20,7 @@ from .._errors.classes import NumericalError, ShapeError
 from .._expression.expression import as_expression
 from .._factor.cholesky import cholesky
 from .._factor.qr import matrix_operand, qr
-from .._factor.reflectors import QrFactor, apply_q, reflectors_place
+from .._factor.reflectors import QrFactor, apply_q, planned_factor, reflectors_place
 from .._lazy.creation import eye, planned, zeros
 from .._lazy.join import concat
 from .._lazy.structure import triangular
@@ -268,7 +268,6 @@ class LargeWide:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.b = problem.right()
         self.lq = _LongLq(problem)
 
     def _fit(self, left: Any, b: NDArray[Any]) -> Large:
@@ -282,9 +281,8 @@ class LargeWide:
         one = self.problem
         edge = _core.qr_tile((one.m, one.m), one.dtype.name)[1]
         square = planned((one.m, one.m), one.dtype, chunks=(edge, edge))
-        shapes = _core.reflector_shapes((one.n, one.m), one.dtype.name)
-        parts = [planned(tuple(extents), one.dtype, chunks=tuple(chunks)) for extents, chunks in shapes]
-        return self._fit(square, self.b), (QrFactor((one.n, one.m), True, *parts), self._long(self.b))
+        none = np.zeros((one.m, one.sides), one.dtype)  # of b's shape; b is read once it is known to fit
+        return self._fit(square, none), (planned_factor((one.n, one.m), one.dtype), self._long(none))
 
     def _long(self, y: NDArray[Any]) -> NDArray[Any]:
         padded = np.zeros((self.problem.n, self.problem.sides), self.problem.dtype)
@@ -293,9 +291,11 @@ class LargeWide:
 
     def least(self, beside: int = 0) -> int:
         """Return the least limit."""
+        one = self.problem
         fit, product = self._planned()
-        more = beside + 2 * self._long(self.b).nbytes
-        last = least_of(apply_q, *product, trans=True, memory=self.problem.call.memory)
+        solution = one.n * one.sides * int(one.dtype.itemsize)
+        more = beside + one.right_bytes + 2 * solution
+        last = least_of(apply_q, *product, trans=True, memory=one.call.memory)
         return max(self.lq.least(more), fit.least(more), last + more)
 
     def plan(self) -> Plan:
@@ -312,7 +312,7 @@ class LargeWide:
         one.call.check_least(self.least())
         factor, adjoint = self.lq.run()
         done = [stats()]
-        short = self._fit(_adjoint(triangular(adjoint, "upper")), self.b).run()
+        short = self._fit(_adjoint(triangular(adjoint, "upper")), one.right()).run()
         done.append(stats())
         solutions = []
         for y in short.x:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._along.taking import take
 from .._array.array import Array, shape_text
 from .._errors.classes import ShapeError
 from .._runtime.call import Call
 from .order import stored
-from .stretches import Stretch, flat, length_of, stretches
+from .stretches import Stretch, flat, length_of, part, stretches
 
 __all__ = ["searchsorted"]
 
@@ -78,10 +79,15 @@ def searchsorted(
     step = length_of(
         call, max(1, line.shape[0], values.shape[0]), line.dtype.itemsize + values.dtype.itemsize + 24
     )
-    for _, block in stretches(call, values, step):
-        places = np.zeros(len(block), np.int64)
-        for _, part in stretches(call, line, step):
-            # The stretches are sorted: what belongs behind one counts all of it, what belongs before nothing.
-            places += np.searchsorted(part, block, side)  # type: ignore[call-overload]
-        made.append(places)
+    for first in range(0, values.shape[0], step):
+        last = min(first + step, values.shape[0])
+        made.append(_places(call, line, part(call, values, first, last), side, step))
     return made.close()
+
+
+def _places(call: Call, line: Any, block: NDArray[Any], side: str, step: int) -> NDArray[np.int64]:
+    places = np.zeros(len(block), np.int64)
+    for _, known in stretches(call, line, step):
+        # The stretches are sorted: what belongs behind one counts all of it, what belongs before nothing.
+        places += np.searchsorted(known, block, side)  # type: ignore[call-overload]
+    return places

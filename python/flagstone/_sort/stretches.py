@@ -62,6 +62,7 @@ class Stretch:
         """Return the array, which goes with its last handle."""
         if self._line is not None:
             self._line.flush()
+        self.call.tidy()  # temporaries of the stretches come from the heap, which keeps them
         made = Array(_core.open_npy(self._path), "r")
         self._result.tie(made)
         return made

@@ -83,6 +83,15 @@ def writer_bytes(cols: int, dtype: np.dtype[Any], entries: int = _CHUNK) -> int:
     return held + 64 * max(cols, 0)
 
 
+def blocks_least() -> int:
+    """Return the least limit of `from_blocks`, beside the blocks: of a chain of calls, which refuses once."""
+    return _core.resident_bytes() + _blocks_bytes() + int(_core.allowed_drift)
+
+
+def _blocks_bytes() -> int:
+    return int(_core.CsrWriter.memory_bytes(0, "float64")) + _BLOCK
+
+
 class CsrBuilder:
     """A sparse matrix being written aside from row blocks; appears whole with `publish()`, or not at all."""
 
@@ -241,7 +250,7 @@ def from_blocks(
         check_overwrite(who, target)
         in_group(who, target)
     call = Call(who)
-    call.room("the writer", _core.CsrWriter.memory_bytes(0, "float64") + _BLOCK)
+    call.room("the writer", _blocks_bytes())
     counted: Any = contextlib.nullcontext()
     if place is not None:
         runtime = call.runtime

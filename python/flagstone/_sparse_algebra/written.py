@@ -121,9 +121,11 @@ class SparseResult(Streaming[SparseArray]):
         """What the plan says."""
         return f"the result stores at most {self.bound:,} values: a bound"
 
-    def _writer_bytes(self) -> int:
+    @property
+    def held_bytes(self) -> int:
+        """What it holds beside the process, the writer too."""
         held: int = _core.CsrWriter.memory_bytes(self.shape[1], self.dtype.name)
-        return held + 64 * self.shape[1]
+        return self.beside + held + 64 * self.shape[1]
 
     def plan(self) -> Plan:
         """Count it: what is written is a bound."""
@@ -131,8 +133,8 @@ class SparseResult(Streaming[SparseArray]):
         read, written = self.read_bytes, self.bound * (8 + self.dtype.itemsize) + 16 * (self.shape[0] + 1)
         seconds = read / rates["read_bytes_per_second"] + written / rates["write_bytes_per_second"]
         seconds += self.flops / 2e8 + 60e-9 * sum(one.stored_values for one in self.operands)
-        least = self.call.rounded(_core.resident_bytes() + self.beside + self._writer_bytes())
-        peak = min(self.call.memory, _core.resident_bytes() + self.beside + self._writer_bytes())
+        needed = _core.resident_bytes() + self.held_bytes
+        least, peak = self.call.rounded(needed), min(self.call.memory, needed)
         return Plan(
             self.what, self.method, 1, read, written, self.flops, peak, least, seconds, self.call.memory,
             self.note,

@@ -19,7 +19,7 @@ from .._runtime.call import Call, Moved
 from .._sparse.array import SparseArray
 from .._sparse_algebra.written import Rows, SparseResult
 
-__all__ = ["check_kept", "store_rows", "stored_groups"]
+__all__ = ["check_kept", "kept_bytes", "store_rows", "stored_groups"]
 
 _GROUPS = "groups"  # beside the parts of a CSR matrix: rows of each group
 
@@ -92,6 +92,15 @@ def store_rows(
 ) -> SparseArray:
     """Write all of H by rows; `told`: what tells it from another one, so that a killed call goes on."""
     return _StoredRows(who, source, rows, told, out).run()
+
+
+def kept_bytes(
+    who: str, source: _core.BlockSource, rows: list[int], out: Any, told: dict[str, Any] | None
+) -> int:
+    """Return what `store_rows` holds beside the process, the writer's state too where it can go on."""
+    made = _StoredRows(who, source, rows, told, out)
+    goes_on = bool(made.operation) and _core.worth_a_record(made.seconds)
+    return made.held_bytes + (made.held_bytes - made.beside if goes_on else 0)
 
 
 def stored_groups(path: str) -> NDArray[np.int64] | None:

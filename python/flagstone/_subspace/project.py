@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,15 +25,16 @@ from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .basis import MOST_ROWS, PAGE, file_count
 from .deal import dealt, dealt_layout
-from .keep import check_kept, store_rows
+from .keep import check_kept, kept_bytes, store_rows
 from .stored import BlockBasis, PlannedBasis, ProjectedMatrix, open_stored
-from .stored_rows import rows_of
+from .stored_rows import StoredRows, rows_of
 
 __all__ = ["Blocks", "project"]
 
 _ROUNDING = 1e-6  # of the largest value: what a symmetric matrix in float32 may be off
 _REHEARSAL = 0.2  # seconds of blocks made for a plan
 _WRITING = 1.1  # of their time, where H' goes to the disk meanwhile: caches are shared
+_KEEP = "project: keep_h"
 _CHUNK = 16384  # bytes: runs of H' begin where one does
 
 
@@ -149,7 +151,7 @@ class Project(Routine[ProjectedMatrix]):
         self.H = H if hasattr(H, "block_source") else rows_of(H, Z, call)
         if keep_h is not None and not hasattr(H, "block_source"):
             raise ShapeError("project: keep_h is of an H that is made by blocks; this one is stored already.")
-        check_kept("project: keep_h", keep_h)
+        check_kept(_KEEP, keep_h)
         self.Z, self.order, self.keep_h = Z, order, keep_h
         told = self.H.identity()
         if told is None:
@@ -159,11 +161,11 @@ class Project(Routine[ProjectedMatrix]):
         self.dealt: BlockBasis | None = None  # made when it runs
         if files is not None and (count := file_count("project", files)) != len(Z.layout.lengths):
             self.layout = dealt_layout(Z, count)
+        self.panel = 0 if panel is None else size_bytes("project: panel", panel)
+        if isinstance(self.H, StoredRows):
+            self._refuse_early(call, self.H)
         self.source = self.H.block_source(Z)
-        self.projection = _core.Projection(
-            self.source, self._cores(), self.layout, order == "columns",
-            0 if panel is None else size_bytes("project: panel", panel),
-        )  # fmt: skip
+        self.projection = self._projection(self.source)
         call.tidy()  # what the pattern took on its way
         made = self.projection
         self.runs = np.array(made.runs, np.int64).reshape(-1, 6)
@@ -183,6 +185,24 @@ class Project(Routine[ProjectedMatrix]):
         super().__init__(call, [self.place])
         call.on(Z.path or None)
         call.outputs = len(parts)
+
+    def _projection(self, source: _core.BlockSource) -> _core.Projection:
+        return _core.Projection(source, self._cores(), self.layout, self.order == "columns", self.panel)
+
+    def _refuse_early(self, call: Call, rows: StoredRows) -> None:
+        """Refuse a limit in which no couplings would fit, before H is looked through for its own.
+
+        Its values decide how many a task reads: the limit that is named has room for those of equal rows.
+        """
+        scan = _core.resident_bytes() + rows.scan_bytes()
+        if max(self._least_alike(call, rows, 0), scan) > call.memory:
+            call.check_least(max(self._least_alike(call, rows, rows.count), scan))
+
+    def _least_alike(self, call: Call, rows: StoredRows, count: int) -> int:
+        made, kind = self._projection(rows.alike(count)), self.Z.dtype
+        values = _core.planned_array([max(made.length, 1)], kind.name, [_CHUNK // kind.itemsize])
+        blocks = _core.planned_array([max(made.blocks, 1), 2], "int32", [1 << 14, 2])
+        return call.engine.least_memory(_core.project_job(made, values, blocks, None))
 
     def _cores(self) -> list[_core.Array]:
         """Return the files of Z, each so often that no two readers share a part of one."""
@@ -205,9 +225,11 @@ class Project(Routine[ProjectedMatrix]):
         return _core.project_job(self.projection, values, blocks, self.place.checkpoint)
 
     def plan(self) -> Plan:
+        """Count it, at the pace of a rehearsal."""
         if self.source.on_its_own and self.call.runtime.machine is None:
             self._rehearse()
-        return super().plan()
+        plan = super().plan()
+        return plan if self.keep_h is None else replace(plan, least_memory=self.call.rounded(self.least()))
 
     def _rehearse(self) -> None:
         """Make some blocks, so that the plan knows how long this machine takes for them."""
@@ -225,6 +247,20 @@ class Project(Routine[ProjectedMatrix]):
 
     def arguments(self) -> dict[str, Any]:
         return {"h": self.told, "z": file_identity(self.Z.path)}
+
+    def least(self, beside: int = 0) -> int:
+        """Return the bytes that the run needs, and then storing H where that is asked for."""
+        least = super().least(beside)
+        if self.keep_h is None:
+            return least
+        stored = kept_bytes(_KEEP, self.source, self.Z.rows.tolist(), self.keep_h, self.told)
+        return max(least, _core.resident_bytes() + stored + _core.allowed_drift + beside)
+
+    def check(self, beside: int = 0) -> int:
+        """Refuse a limit in which either has no room."""
+        if self.keep_h is not None:
+            self.call.check_least(self.least(beside))
+        return super().check(beside)
 
     def effort(self) -> tuple[float, float]:
         """Return flops and bytes."""
@@ -263,7 +299,7 @@ class Project(Routine[ProjectedMatrix]):
         job = super().execute(stack)
         if self.keep_h is not None:
             done = stats()
-            store_rows("project: keep_h", self.source, self.Z.rows.tolist(), self.keep_h, self.told)
+            store_rows(_KEEP, self.source, self.Z.rows.tolist(), self.keep_h, self.told)
             remember(self.call.runtime, done)
         return job
 

@@ -14,7 +14,7 @@ from .._errors.classes import NumericalError, ShapeError
 from .._resume.identity import file_identity
 from .._runtime.call import Call
 from .._sparse.array import SparseArray, matrix_of
-from .._sparse.row_blocks import row_blocks
+from .._sparse.row_blocks import row_blocks, rows_bytes
 from .._sparse.to_csr import all_elements
 from .keep import stored_groups
 from .stored import BlockBasis
@@ -25,6 +25,7 @@ _ROUNDING = 1e-6  # of the largest value: what a symmetric matrix in float32 may
 _TOGETHER = 1 << 21  # values of H that one task reads: a constant, which plans and limits rest on
 _BESIDE = 96  # bytes that looking at a value takes: places, weights, keys of its groups, sorted
 _STRETCH = 1 << 20  # values of a matrix in memory that are looked at together
+_EACH_ROW = 40  # bytes of sums, weights and places of rows
 _SEED = 20120827  # of the weights of rows
 
 
@@ -42,28 +43,47 @@ class StoredRows:
             )
         if stored is not None:
             _check_groups(stored_groups(matrix.path), basis, matrix.path)
-        # Sums, weights and places of rows.
-        call.room("the rows of H", 40 * shape[0])
-        fixed = 40 * shape[0]
+        self.told = {"rows": file_identity(matrix.path)} if stored is not None else None
+        self._call, self._stored, self._held = call, stored, matrix
+        self._rows: list[int] = basis.rows.tolist()
+
+    @property
+    def count(self) -> int:
+        """Return how many values it stores."""
+        return int(self._stored.nnz if self._stored is not None else self._held.nnz)
+
+    def alike(self, count: int) -> _core.BlockSource:
+        """Return an H of so many values that couples no two groups and whose rows are equally long."""
+        rows, groups = self._held.shape[0], len(self._rows)
+        starts = np.linspace(0, count, rows + 1).astype(np.int64)
+        own = np.arange(groups, dtype=np.int32)
+        return self._source(starts, (np.arange(groups + 1), own, np.ones(groups, np.int32)))
+
+    def scan_bytes(self) -> int:
+        """Return what looking through it takes beside the process."""
+        fixed = _EACH_ROW * int(self._held.shape[0])
+        return fixed if self._stored is None else fixed + rows_bytes(self._held, _BESIDE)
+
+    def block_source(self, basis: BlockBasis) -> _core.BlockSource:
+        """Return it as the core takes it; looks through it."""
+        matrix, n = self._held, int(self._held.shape[0])
+        fixed = _EACH_ROW * n
+        self._call.room("the rows of H", fixed)
         given = (
-            row_blocks(call, matrix, beside=_BESIDE, fixed=fixed)
-            if stored is not None
+            row_blocks(self._call, matrix, beside=_BESIDE, fixed=fixed)
+            if self._stored is not None
             else _stretches(matrix)
         )
-        self.told = {"rows": file_identity(matrix.path)} if stored is not None else None
-        rows = basis.rows.tolist()
-        starts, pattern = _scan(call, given, rows, shape[0])
+        return self._source(*_scan(self._call, given, self._rows, n))
+
+    def _source(self, starts: Any, pattern: tuple[Any, Any, Any]) -> _core.BlockSource:
+        stored, matrix = self._stored, self._held
         columns, values = (
             (stored.indices, stored.data)
             if stored is not None
             else (_core.memory_array(matrix.indices), _core.memory_array(matrix.data))
         )
-        self._held = matrix
-        self._source = _core.csr_source(columns, values, starts, rows, *pattern, _TOGETHER)
-
-    def block_source(self, basis: BlockBasis) -> _core.BlockSource:
-        """Return it as the core takes it."""
-        return self._source
+        return _core.csr_source(columns, values, starts, self._rows, *pattern, _TOGETHER)
 
     def identity(self) -> dict[str, Any] | None:
         """Return what tells it from another one; None of a matrix in memory."""

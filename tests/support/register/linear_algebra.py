@@ -248,13 +248,20 @@ def apply_q(kind):
     return lambda: fl.linalg.apply_q(f, b, trans=True)
 
 
-@entry("lstsq", "linalg.lstsq", variants=("npy", "memory", "ridge", "weights", "normal", "wide"))
+@entry(
+    "lstsq",
+    "linalg.lstsq",
+    variants=("npy", "memory", "ridge", "weights", "normal", "wide", "wide disk", "disk"),
+)
 def lstsq(kind):
     a, y = fl.open("tall.npy"), np.linspace(0, 1, 100_000, dtype="float32")
     if kind == "memory":
         a = np.load("tall.npy")
-    if kind == "wide":
-        return lambda: fl.linalg.lstsq(a.T, y[:96])
+    if kind in ("wide", "wide disk"):
+        few = y[:96] if kind == "wide" else fl.from_numpy(y[:96])
+        return lambda: fl.linalg.lstsq(a.T, few)
+    if kind == "disk":
+        y = fl.open("y.npy")
     options = {
         "ridge": {"ridge": [0, 1, 10], "intercept": True},
         "weights": {"weights": np.ones(100_000)},
