@@ -5,7 +5,8 @@
     projection.py run               one projection: bytes, seconds, peak
     projection.py main_job --nmax 8 time ÷ Z in memory, ÷ bounds (H' dropped; the disk); plan ÷ run
     projection.py work              estimated ÷ measured work of pairs of groups, of stripes
-    projection.py making            nonzeros of H a second and core, by pairs of groups ÷ row by row by a hash
+    projection.py making --nmax 8   nonzeros of H a second and core, by pairs of groups ÷ row by row by a hash
+                                    (at Nmax 6 the hash lies in the caches)
     projection.py stored            a stored H, float64, against SciPy's Z.T @ (H @ Z) in memory
     projection.py basis             making Z with equal blocks once ÷ all
 
@@ -125,7 +126,7 @@ def work(given: argparse.Namespace) -> dict[str, Any]:
     The constant is that of the pair in the middle; `sum`: of all work after it.
     """
     space = space_of(given)
-    with fl.Runtime(memory=given.memory, workers=1):
+    with fl.Runtime(memory="1GiB", workers=1):  # a line for each pair lies beside it
         Z = nuclear.basis_of_j(space, given.J, dedup=False)
         call = Project(space, Z, None, "panels", None, None, None, None)
         jobs = []
