@@ -48,6 +48,7 @@ class NuclearSource final : public subspace::BlockSource {
   Index most_nonzeros(Index i, Index j) const override { return h_->most_nonzeros(i, j); }
   std::size_t workspace_bytes(Index i, Index j) const override { return h_->workspace_bytes(i, j); }
   std::unique_ptr<subspace::BlockMaker> maker() const override { return std::make_unique<Maker>(h_); }
+  std::unique_ptr<subspace::MakingEstimate> estimate() const override { return std::make_unique<Estimate>(h_); }
   bool on_its_own() const override { return true; }
 
  private:
@@ -55,6 +56,15 @@ class NuclearSource final : public subspace::BlockSource {
     explicit Maker(const std::shared_ptr<const Hamiltonian>& h) : blocks(h) {}
     void make(Index i, Index j, kernel::SparseBlock& to) override { blocks.make(i, j, to); }
     nuclear::BlockMaker blocks;
+  };
+  struct Estimate final : subspace::MakingEstimate {
+    explicit Estimate(std::shared_ptr<const Hamiltonian> of_h) : h(std::move(of_h)) {}
+    subspace::Making of(Index i, Index j) override {
+      const auto [made, determinants] = lists.of(*h, i, j);
+      return {h->most_nonzeros(i, j), made, determinants};
+    }
+    std::shared_ptr<const Hamiltonian> h;
+    ListsToMake lists;
   };
   std::shared_ptr<const Hamiltonian> h_;
 };

@@ -76,13 +76,33 @@ std::size_t Hamiltonian::workspace_bytes(Index i, Index j) const {
          static_cast<std::size_t>(24 * most_nonzeros(i, j) + 16 * (basis_->rows(i) + basis_->rows(j)));
 }
 
+ListsToMake::Made ListsToMake::of(const Hamiltonian& h, Index i, Index j) {
+  const Basis& basis = h.basis();
+  const int moves[2] = {moves_between(basis.protons(i), basis.protons(j)).moves,
+                        moves_between(basis.neutrons(i), basis.neutrons(j)).moves};
+  Made made;
+  if (moves[0] + moves[1] > 2) return made;
+  const bool mixed = moves[0] <= 1 && moves[1] <= 1;
+  for (const bool neutron : {false, true}) {
+    const std::int32_t from = neutron ? basis.group(i).neutrons : basis.group(i).protons,
+                       to = neutron ? basis.group(j).neutrons : basis.group(j).protons;
+    Known& known = known_[neutron][ListPlaces::of(from, to)];
+    if (known.from != from || known.to != to) known = {from, to, false, false};
+    const bool own = moves[!neutron] == 0;
+    const Index dets = basis.determinants(neutron ? basis.neutrons(i) : basis.protons(i), neutron).count();
+    for (const Index lists : {Index{own && !known.own}, Index{mixed && !known.jumps}})
+      made.lists += lists, made.determinants += lists * dets;
+    known.own |= own, known.jumps |= mixed;
+  }
+  return made;
+}
+
 const BlockMaker::Lists& BlockMaker::prepare(bool neutron, std::int32_t from, std::int32_t to, int reach, bool own,
                                              bool jumps) {
   const Basis& basis = h_->basis();
   const Species& species = neutron ? basis.space().neutrons() : basis.space().protons();
   Kept& kept = kept_[neutron];
-  const std::size_t place =
-      (static_cast<std::size_t>(from) * 0x9E3779B1u + static_cast<std::size_t>(to)) % Kept::places;
+  const std::size_t place = ListPlaces::of(from, to);
   if (kept.bytes > kept_list_bytes) {
     for (auto& lists : kept.lists) lists.reset();
     kept.bytes = 0;

@@ -33,6 +33,31 @@ class Hamiltonian {
 /// Bytes of the lists of each species that a maker keeps beside those in use.
 inline constexpr std::size_t kept_list_bytes = 1 << 20;
 
+/// The lists of one species that a maker holds: each pair of configurations at a place of its own, as long as no other
+/// one needs that.
+struct ListPlaces {
+  static constexpr std::size_t number = 1024;
+  static std::size_t of(std::int32_t from, std::int32_t to) {
+    return (static_cast<std::size_t>(from) * 0x9E3779B1u + static_cast<std::size_t>(to)) % number;
+  }
+};
+
+/// Which of the lists that blocks need their maker has to make: asked in the order of blocks.
+class ListsToMake {
+ public:
+  struct Made {
+    Index lists = 0, determinants = 0;
+  };
+  Made of(const Hamiltonian& h, Index i, Index j);
+
+ private:
+  struct Known {
+    std::int32_t from = -1, to = -1;
+    bool own = false, jumps = false;
+  };
+  std::vector<Known> known_[2] = {std::vector<Known>(ListPlaces::number), std::vector<Known>(ListPlaces::number)};
+};
+
 /// Makes blocks, one after the other; keeps the lists of pairs of configurations, which neighbours share: to list what
 /// all determinants of a pair do takes longer than one block with them. One thread.
 class BlockMaker {
@@ -51,10 +76,9 @@ class BlockMaker {
     Jumps jumps;
     std::size_t bytes() const { return sizeof(Lists) + own.bytes() + jumps.bytes(); }
   };
-  /// Those of one species, each pair of configurations at a place of its own as long as no other one needs that.
+  /// Those of one species.
   struct Kept {
-    static constexpr std::size_t places = 1024;
-    std::vector<std::unique_ptr<Lists>> lists = std::vector<std::unique_ptr<Lists>>(places);
+    std::vector<std::unique_ptr<Lists>> lists = std::vector<std::unique_ptr<Lists>>(ListPlaces::number);
     std::size_t bytes = 0;
   };
   const Lists& prepare(bool neutron, std::int32_t from, std::int32_t to, int reach, bool own, bool jumps);

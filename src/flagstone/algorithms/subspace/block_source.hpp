@@ -21,6 +21,19 @@ class BlockMaker {
   virtual void make(Index i, Index j, kernel::SparseBlock& to) = 0;
 };
 
+/// What making a block is thought to take.
+struct Making {
+  Index nonzeros = 0;  // a bound of its stored values
+  Index lists = 0;     // that have to be made first, of what several blocks share
+  Index listed = 0;    // entries of those
+};
+/// Says it of blocks in the order in which one maker makes them.
+class MakingEstimate {
+ public:
+  virtual ~MakingEstimate() = default;
+  virtual Making of(Index i, Index j) = 0;
+};
+
 /// H, as who projects it sees it. All functions may be called from several threads.
 class BlockSource {
  public:
@@ -42,8 +55,17 @@ class BlockSource {
   /// Bytes that making it takes, the block itself among them.
   virtual std::size_t workspace_bytes(Index i, Index j) const = 0;
   virtual std::unique_ptr<BlockMaker> maker() const = 0;
+  virtual std::unique_ptr<MakingEstimate> estimate() const { return std::make_unique<ByValues>(*this); }
   /// Needs neither arrays nor anybody's function: plans may make some blocks to see how long it takes.
   virtual bool on_its_own() const { return false; }
+
+ private:
+  /// Nothing is listed.
+  struct ByValues final : MakingEstimate {
+    explicit ByValues(const BlockSource& of_h) : h(of_h) {}
+    Making of(Index i, Index j) override { return {h.most_nonzeros(i, j)}; }
+    const BlockSource& h;
+  };
 };
 
 }  // namespace flagstone::subspace

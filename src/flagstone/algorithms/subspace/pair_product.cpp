@@ -37,6 +37,10 @@ const Tile& PairProduct::matrix(Tile& tile, const std::byte* data, Index rows, I
   return tile;
 }
 
+PairWork PairProduct::work(const Side& i, const Side& j) {
+  return pair_work(estimate_->of(i.group, j.group), i.rows, i.columns, j.rows, j.columns);
+}
+
 PairProduct::Took PairProduct::operator()(const Side& i, const Side& j, bool right, Dtype dtype, std::byte* product,
                                           std::byte* to) {
   const auto start = Clock::now();
@@ -61,7 +65,7 @@ namespace {
 Rehearsal rehearse_alone(const BlockSource& h, const BlockLayout& z, const Runs& runs, Dtype dtype, double seconds,
                          int worker, int workers) {
   Rehearsal made;
-  PairProduct product(h.maker());
+  PairProduct product(h);
   const auto item = static_cast<Index>(size_of(dtype));
   std::vector<std::byte> ones, between, to;
   const auto side = [&](Index g) {
@@ -89,8 +93,7 @@ Rehearsal rehearse_alone(const BlockSource& h, const BlockLayout& z, const Runs&
                         j = side(z.stripes[static_cast<std::size_t>(run.col)] + place.j);
       i.z = j.z = ones.data();
       to.resize(std::max(to.size(), static_cast<std::size_t>(i.columns * j.columns * item)));
-      const PairWork work =
-          pair_work(static_cast<double>(h.most_nonzeros(i.group, j.group)), i.rows, i.columns, j.rows, j.columns);
+      const PairWork work = product.work(i, j);
       const auto took = product(i, j, work.right, dtype, between.data(), to.data());
       made.work += work, made.seconds += took.making + took.multiplying;
     }

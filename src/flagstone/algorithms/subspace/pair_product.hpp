@@ -1,7 +1,6 @@
 #pragma once
 // One block of H': H_ij is made, and multiplied by both blocks of Z from the cheaper side.
 #include <memory>
-#include <utility>
 
 #include "flagstone/algorithms/subspace/block_source.hpp"
 #include "flagstone/algorithms/subspace/runs.hpp"
@@ -11,7 +10,7 @@ namespace flagstone::subspace {
 /// Keeps the lists of a maker and the memory of a block from one pair to the next. One thread.
 class PairProduct {
  public:
-  explicit PairProduct(std::unique_ptr<BlockMaker> maker) : maker_(std::move(maker)) {}
+  explicit PairProduct(const BlockSource& h) : maker_(h.maker()), estimate_(h.estimate()) {}
 
   struct Side {
     Index group, rows, columns;
@@ -26,11 +25,14 @@ class PairProduct {
   /// bit.
   Took operator()(const Side& i, const Side& j, bool right, Dtype dtype, std::byte* product, std::byte* to);
   BlockMaker& maker() { return *maker_; }
+  /// What the next block is thought to take.
+  PairWork work(const Side& i, const Side& j);
 
  private:
   const Tile& matrix(Tile& tile, const std::byte* data, Index rows, Index cols, Dtype dtype);
 
   std::unique_ptr<BlockMaker> maker_;
+  std::unique_ptr<MakingEstimate> estimate_;
   kernel::SparseBlock block_;
   // Blocks are so small that a new tile for each costs as much as a tenth of it.
   Tile left_{nullptr, Dtype::float32, {0, 0}, {0, 0}}, right_ = left_, result_ = left_;

@@ -27,7 +27,7 @@ class Makers {
   explicit Makers(const BlockSource& h) : h_(h) {}
   std::unique_ptr<PairProduct> take() {
     const std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::make_unique<PairProduct>(h_.maker());
+    if (free_.empty()) return std::make_unique<PairProduct>(h_);
     auto held = std::move(free_.back());
     free_.pop_back();
     return held;
@@ -320,9 +320,9 @@ class Projecting {
       const std::byte* left = tiles[static_cast<std::size_t>(row_box)].data + static_cast<std::size_t>(row_at) * item;
       const std::byte* right =
           tiles[col_access[static_cast<std::size_t>(col_box)]].data + static_cast<std::size_t>(col_at) * item;
-      const PairWork work = pair_work(static_cast<double>(job.h->most_nonzeros(i, j)), di, zi, dj, zj);
-      const auto [making, multiplying, made] =
-          (*held)({i, di, zi, left}, {j, dj, zj, right}, work.right, dtype, product, to);
+      const PairProduct::Side of_i{i, di, zi, left}, of_j{j, dj, zj, right};
+      const PairWork work = held->work(of_i, of_j);
+      const auto [making, multiplying, made] = (*held)(of_i, of_j, work.right, dtype, product, to);
       nonzeros += made;
       to += static_cast<std::size_t>(zi * zj) * item;
       const Measured block{run.first, work, making, multiplying};

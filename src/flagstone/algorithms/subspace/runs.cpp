@@ -12,20 +12,27 @@ namespace flagstone::subspace {
 namespace {
 
 // What making H_ij and two products take beside their flops, as bytes copied meanwhile: fitted to the blocks of ⁶Li,
-// Nmax 6 and 8. Of a multiply-add: products of such small matrices go at half of gemm's rate.
-constexpr double bytes_of_nonzero = 670, bytes_of_row = 365, bytes_of_block = 80'000, bytes_of_dense = 1.5;
+// Nmax 6 (9 ns a nonzero, 1 us a block, 0.8 us a list and 23 ns for each of its determinants, at 57 GB/s).
+constexpr double bytes_of_nonzero = 543, bytes_of_row = 304, bytes_of_block = 59'000, bytes_of_list = 46'000,
+                 bytes_of_listed = 1316, bytes_of_dense = 1;
 
 }  // namespace
 
 double PairWork::bytes_touched() const {
-  return bytes_of_nonzero * nonzeros + bytes_of_row * rows + bytes_of_block * blocks + bytes_of_dense * dense;
+  return bytes_of_nonzero * nonzeros + bytes_of_row * rows + bytes_of_block * blocks + bytes_of_list * lists +
+         bytes_of_listed * listed + bytes_of_dense * dense;
 }
 
-PairWork pair_work(double nonzeros, Index rows_i, Index z_i, Index rows_j, Index z_j) {
-  const auto zi = static_cast<double>(z_i), zj = static_cast<double>(z_j);
-  const auto di = static_cast<double>(rows_i), dj = static_cast<double>(rows_j);
-  const PairWork right{nonzeros, nonzeros * zj, di * zi * zj, di + dj, 1, true},
-      left{nonzeros, nonzeros * zi, dj * zi * zj, di + dj, 1, false};
+PairWork pair_work(const Making& making, Index rows_i, Index z_i, Index rows_j, Index z_j) {
+  const auto nonzeros = static_cast<double>(making.nonzeros), zi = static_cast<double>(z_i),
+             zj = static_cast<double>(z_j), di = static_cast<double>(rows_i), dj = static_cast<double>(rows_j);
+  PairWork right;
+  right.nonzeros = nonzeros;
+  right.lists = static_cast<double>(making.lists), right.listed = static_cast<double>(making.listed);
+  right.rows = di + dj;
+  PairWork left = right;
+  right.sparse = nonzeros * zj, right.dense = di * zi * zj;
+  left.sparse = nonzeros * zi, left.dense = dj * zi * zj, left.right = false;
   return right.sparse + right.dense <= left.sparse + left.dense ? right : left;
 }
 
@@ -66,6 +73,7 @@ Runs runs_of(const BlockSource& h, const BlockLayout& z, std::size_t item) {
       }
     }
   }
+  const auto estimate = h.estimate();
   const Index page = run_chunk_bytes / static_cast<Index>(item);
   for (std::size_t column = 0; column < by_column.size(); ++column) {
     auto& [places, rows] = by_column[column];
@@ -84,7 +92,7 @@ Runs runs_of(const BlockSource& h, const BlockLayout& z, std::size_t item) {
         const Index i = z.stripes[static_cast<std::size_t>(run.row)] + block.i, j = z.stripes[column] + block.j;
         const Index zi = z.columns[static_cast<std::size_t>(i)], zj = z.columns[static_cast<std::size_t>(j)],
                     di = h.rows(i), dj = h.rows(j);
-        const PairWork work = pair_work(static_cast<double>(h.most_nonzeros(i, j)), di, zi, dj, zj);
+        const PairWork work = pair_work(estimate->of(i, j), di, zi, dj, zj);
         run.work += work;
         run.scratch = std::max(run.scratch, static_cast<std::size_t>(work.right ? di * zj : dj * zi) * item);
         made.workspace = std::max(made.workspace, h.workspace_bytes(i, j));

@@ -10,6 +10,8 @@ namespace flagstone::subspace {
 /// What a block H'_ij = Zᵢᵀ(H_ij Z_j) takes, from the cheaper side: estimated before H_ij is made.
 struct PairWork {
   double nonzeros = 0;  // a bound of those of H_ij
+  double lists = 0;     // that making it needs first
+  double listed = 0;    // their entries
   double sparse = 0;    // multiply-adds of H_ij with one side
   double dense = 0;     // and of the product with the other one
   double rows = 0;      // of both groups
@@ -17,7 +19,8 @@ struct PairWork {
   bool right = true;  // H_ij Z_j first
 
   PairWork& operator+=(const PairWork& other) {
-    nonzeros += other.nonzeros, sparse += other.sparse, dense += other.dense;
+    nonzeros += other.nonzeros, lists += other.lists, listed += other.listed;
+    sparse += other.sparse, dense += other.dense;
     rows += other.rows, blocks += other.blocks;
     return *this;
   }
@@ -25,7 +28,7 @@ struct PairWork {
   double bytes_touched() const;
   double flops() const { return 2 * (sparse + dense); }
 };
-PairWork pair_work(double nonzeros, Index rows_i, Index z_i, Index rows_j, Index z_j);
+PairWork pair_work(const Making& making, Index rows_i, Index z_i, Index rows_j, Index z_j);
 
 /// One pair of stripes I >= J: its blocks in order of (j, i), each z_i x z_j in C order.
 struct Run {
