@@ -120,13 +120,10 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
     return projected(given, given.memory)
 
 
-def work(given: argparse.Namespace) -> dict[str, Any]:
-    """Seconds that plans estimate ÷ measured, of pairs of groups and of stripes, after one constant.
-
-    The constant is that of the pair in the middle; `sum`: of all work after it.
-    """
+def blocks_of_a_run(given: argparse.Namespace) -> tuple[Any, Any, Any]:
+    """Of each pair of groups: where its stripes begin, seconds that the plan estimates, seconds that it took."""
     space = space_of(given)
-    with fl.Runtime(memory="1GiB", workers=1):  # a line for each pair lies beside it
+    with fl.Runtime(memory="4GiB", workers=1):  # a line for each pair lies beside it
         Z = nuclear.basis_of_j(space, given.J, dedup=False)
         call = Project(space, Z, None, "panels", None, None, None, None)
         jobs = []
@@ -139,11 +136,24 @@ def work(given: argparse.Namespace) -> dict[str, Any]:
             return job
 
         call.job = kept  # type: ignore[method-assign]
+        call.plan()
         call.run()
+        rates, pace = call.call.use_profile().rates, call.projection.pace
     run, touched, flops, measured = np.array(jobs[-1].blocks()).reshape(-1, 4).T
-    rates = call.call.use_profile().rates
-    estimate = touched / rates["memory_bytes_per_second"] + flops / rates["flops_float32"]
-    _, stripe = np.unique(run, return_inverse=True)
+    order = np.argsort(run, kind="stable")  # of tasks it varies
+    estimate = pace * touched / rates["memory_bytes_per_second"] + flops / rates["flops_float32"]
+    return run[order], estimate[order], measured[order]
+
+
+def work(given: argparse.Namespace) -> dict[str, Any]:
+    """Seconds that plans estimate ÷ measured, of pairs of groups and of stripes, after one constant.
+
+    The constant is that of the pair in the middle; `sum`: of all work after it. Of both sides the median of all
+    rounds, pair by pair.
+    """
+    runs = [blocks_of_a_run(given) for _ in range(given.rounds)]
+    _, stripe = np.unique(runs[0][0], return_inverse=True)
+    estimate, measured = (np.median([made[side] for made in runs], axis=0) for side in (1, 2))
     constant = 1 / float(np.median(estimate / measured))
     found: dict[str, Any] = {"constant": constant, "sum": constant * estimate.sum() / measured.sum()}
     for name, ours, theirs in (

@@ -45,7 +45,7 @@ class NuclearSource final : public subspace::BlockSource {
   void couplings(Index i, const std::vector<bool>& used, std::vector<std::int32_t>& js) const override {
     h_->coupling().of(i, used, js);
   }
-  Index most_nonzeros(Index i, Index j) const override { return h_->most_nonzeros(i, j); }
+  Index most_nonzeros(Index i, Index j) const override { return h_->extent(i, j).nonzeros; }
   std::size_t workspace_bytes(Index i, Index j) const override { return h_->workspace_bytes(i, j); }
   std::unique_ptr<subspace::BlockMaker> maker() const override { return std::make_unique<Maker>(h_); }
   std::unique_ptr<subspace::MakingEstimate> estimate() const override { return std::make_unique<Estimate>(h_); }
@@ -60,8 +60,9 @@ class NuclearSource final : public subspace::BlockSource {
   struct Estimate final : subspace::MakingEstimate {
     explicit Estimate(std::shared_ptr<const Hamiltonian> of_h) : h(std::move(of_h)) {}
     subspace::Making of(Index i, Index j) override {
+      const auto [nonzeros, steps] = h->extent(i, j);
       const auto [made, determinants] = lists.of(*h, i, j);
-      return {h->most_nonzeros(i, j), made, determinants};
+      return {nonzeros, steps, made, determinants};
     }
     std::shared_ptr<const Hamiltonian> h;
     ListsToMake lists;
@@ -135,7 +136,9 @@ void bind_hamiltonian(nb::module_& m) {
              h.coupling().of(i, std::vector<bool>(static_cast<std::size_t>(h.basis().groups()), true), js);
              return js;
            })
-      .def("most_nonzeros", &Hamiltonian::most_nonzeros)
+      .def(
+          "most_nonzeros", [](const Hamiltonian& h, Index i, Index j) { return h.extent(i, j).nonzeros; }, nb::arg("i"),
+          nb::arg("j"))
       .def("block",
            [](const std::shared_ptr<Hamiltonian>& h, Index i, Index j) {
              kernel::SparseBlock made;

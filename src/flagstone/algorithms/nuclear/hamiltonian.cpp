@@ -8,9 +8,10 @@ namespace {
 
 const Orbit& orbit(const Species& s, int number) { return s.orbits[static_cast<std::size_t>(number)]; }
 
-/// Most elements in a row of OwnElements, and most jumps of a determinant that change M by one given number.
+/// Most elements in a row of OwnElements, most jumps of a determinant that change M by one given number, and the
+/// largest such change.
 struct Bounds {
-  Index own = 0, jumps = 0, all_jumps = 0;
+  Index own = 0, jumps = 0, all_jumps = 0, change = 0;
 };
 
 Bounds bounds_of(const Species& s, const Configuration& c, const Moves& m) {
@@ -25,6 +26,7 @@ Bounds bounds_of(const Species& s, const Configuration& c, const Moves& m) {
   if (m.moves == 1) {
     const Index a = c.in(m.removed[0]);
     found.jumps = a, found.all_jumps = a * states(m.added[0]);
+    found.change = (states(m.removed[0]) + states(m.added[0])) / 2 - 1;
     found.own = a;  // energies
     for (const Occupied& o : c.orbits)
       found.own += a * (o.count - (o.orbit == m.removed[0])) * together(m.added[0], o.orbit);
@@ -33,6 +35,7 @@ Bounds bounds_of(const Species& s, const Configuration& c, const Moves& m) {
   found.own = 1;
   for (const Occupied& o : c.orbits) {
     found.jumps += o.count, found.all_jumps += o.count * (states(o.orbit) - o.count + 1);
+    found.change = std::max(found.change, states(o.orbit) - 1);
     for (const Occupied& e : c.orbits)
       if (e.orbit >= o.orbit)
         found.own +=
@@ -50,7 +53,7 @@ Hamiltonian::Hamiltonian(std::shared_ptr<const Basis> basis, std::shared_ptr<con
       tables_(basis_->space()),
       scale_(interaction_->scale(basis_->space().nucleons())) {}
 
-Index Hamiltonian::most_nonzeros(Index i, Index j) const {
+Hamiltonian::Extent Hamiltonian::extent(Index i, Index j) const {
   const Species &ps = basis_->space().protons(), &ns = basis_->space().neutrons();
   const Configuration &p = basis_->protons(i), &n = basis_->neutrons(i);
   const Moves pm = moves_between(p, basis_->protons(j)), nm = moves_between(n, basis_->neutrons(j));
@@ -58,8 +61,10 @@ Index Hamiltonian::most_nonzeros(Index i, Index j) const {
   Index row = 0;
   if (nm.moves == 0) row += a.own;
   if (pm.moves == 0) row += b.own;
-  if (pm.moves <= 1 && nm.moves <= 1) row += std::min(a.all_jumps * b.jumps, a.jumps * b.all_jumps);
-  return basis_->rows(i) * std::min(row, basis_->rows(j));
+  const bool mixed = pm.moves <= 1 && nm.moves <= 1;
+  if (mixed) row += std::min(a.all_jumps * b.jumps, a.jumps * b.all_jumps);
+  const Index rows = basis_->rows(i);
+  return {rows * std::min(row, basis_->rows(j)), mixed ? rows * (2 * std::min(a.change, b.change) + 1) : 0};
 }
 
 std::size_t Hamiltonian::workspace_bytes(Index i, Index j) const {
@@ -73,7 +78,7 @@ std::size_t Hamiltonian::workspace_bytes(Index i, Index j) const {
     bytes += static_cast<std::size_t>(2 * dets * (16 * b.own + 16 * b.all_jumps + 4 * 64) + 16 * targets);
   }
   return bytes + 2 * kept_list_bytes +
-         static_cast<std::size_t>(24 * most_nonzeros(i, j) + 16 * (basis_->rows(i) + basis_->rows(j)));
+         static_cast<std::size_t>(24 * extent(i, j).nonzeros + 16 * (basis_->rows(i) + basis_->rows(j)));
 }
 
 ListsToMake::Made ListsToMake::of(const Hamiltonian& h, Index i, Index j) {
@@ -90,8 +95,8 @@ ListsToMake::Made ListsToMake::of(const Hamiltonian& h, Index i, Index j) {
     if (known.from != from || known.to != to) known = {from, to, false, false};
     const bool own = moves[!neutron] == 0;
     const Index dets = basis.determinants(neutron ? basis.neutrons(i) : basis.protons(i), neutron).count();
-    for (const Index lists : {Index{own && !known.own}, Index{mixed && !known.jumps}})
-      made.lists += lists, made.determinants += lists * dets;
+    if (own && !known.own) ++made.lists, made.determinants += dets;
+    if (mixed && !known.jumps) ++made.lists, made.determinants += 3 * dets;
     known.own |= own, known.jumps |= mixed;
   }
   return made;
@@ -200,7 +205,7 @@ void BlockMaker::make(Index i, Index j, kernel::SparseBlock& to) {
 
 void BlockMaker::row(Index p, Index n, const std::vector<std::int32_t>& base, const Determinants& to_neutrons) {
   const std::size_t wide = neutrons_->jumps.channels().size();
-  const int most = protons_->jumps.most();
+  const int most = std::min(protons_->jumps.most(), neutrons_->jumps.most());
   for (int step = -most; step <= most; ++step) {
     const auto [x, x_end] = protons_->jumps.of(p, 2 * step);
     const auto [y, y_end] = neutrons_->jumps.of(n, -2 * step);
@@ -221,7 +226,7 @@ void BlockMaker::mixed_direct(Index p, Index n, const std::vector<std::int32_t>&
                               kernel::SparseBlock& to) {
   const Quadruple& q = mixed_[0];
   if (q.values.empty()) return;
-  const int most = protons_->jumps.most();
+  const int most = std::min(protons_->jumps.most(), neutrons_->jumps.most());
   for (int step = -most; step <= most; ++step) {
     const auto [x, x_end] = protons_->jumps.of(p, 2 * step);
     if (x == x_end) continue;

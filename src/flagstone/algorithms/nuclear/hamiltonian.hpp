@@ -18,8 +18,13 @@ class Hamiltonian {
   const Coupling& coupling() const { return coupling_; }
   const ClebschTables& tables() const { return tables_; }
   double scale() const { return scale_; }
-  /// A bound of the stored values of block (i, j), and of the bytes that making it takes.
-  Index most_nonzeros(Index i, Index j) const;
+  /// What of block (i, j) is known before it is made.
+  struct Extent {
+    Index nonzeros;  // a bound of the stored values
+    Index steps;     // changes of M by which jumps are looked up, of all rows
+  };
+  Extent extent(Index i, Index j) const;
+  /// A bound of the bytes that making it takes.
   std::size_t workspace_bytes(Index i, Index j) const;
 
  private:
@@ -46,7 +51,7 @@ struct ListPlaces {
 class ListsToMake {
  public:
   struct Made {
-    Index lists = 0, determinants = 0;
+    Index lists = 0, determinants = 0;  // a determinant's jumps count threefold: they take as long
   };
   Made of(const Hamiltonian& h, Index i, Index j);
 

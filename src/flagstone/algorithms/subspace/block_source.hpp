@@ -24,6 +24,7 @@ class BlockMaker {
 /// What making a block is thought to take.
 struct Making {
   Index nonzeros = 0;  // a bound of its stored values
+  Index searches = 0;  // for those of its rows
   Index lists = 0;     // that have to be made first, of what several blocks share
   Index listed = 0;    // entries of those
 };

@@ -12,22 +12,23 @@ namespace flagstone::subspace {
 namespace {
 
 // What making H_ij and two products take beside their flops, as bytes copied meanwhile: fitted to the blocks of ⁶Li,
-// Nmax 6 (9 ns a nonzero, 1 us a block, 0.8 us a list and 23 ns for each of its determinants, at 57 GB/s).
-constexpr double bytes_of_nonzero = 543, bytes_of_row = 304, bytes_of_block = 59'000, bytes_of_list = 46'000,
-                 bytes_of_listed = 1316, bytes_of_dense = 1;
+// Nmax 6 and 8 (7 ns a nonzero, 2.4 a search, 6 a row, 0.54 us a block, 1 us a list and 23 ns for each of its
+// determinants, at 57 GB/s).
+constexpr double bytes_of_nonzero = 400, bytes_of_search = 135, bytes_of_row = 325, bytes_of_block = 31'000,
+                 bytes_of_list = 57'000, bytes_of_listed = 1310, bytes_of_dense = 0.8;
 
 }  // namespace
 
 double PairWork::bytes_touched() const {
-  return bytes_of_nonzero * nonzeros + bytes_of_row * rows + bytes_of_block * blocks + bytes_of_list * lists +
-         bytes_of_listed * listed + bytes_of_dense * dense;
+  return bytes_of_nonzero * nonzeros + bytes_of_search * searches + bytes_of_row * rows + bytes_of_block * blocks +
+         bytes_of_list * lists + bytes_of_listed * listed + bytes_of_dense * dense;
 }
 
 PairWork pair_work(const Making& making, Index rows_i, Index z_i, Index rows_j, Index z_j) {
   const auto nonzeros = static_cast<double>(making.nonzeros), zi = static_cast<double>(z_i),
              zj = static_cast<double>(z_j), di = static_cast<double>(rows_i), dj = static_cast<double>(rows_j);
   PairWork right;
-  right.nonzeros = nonzeros;
+  right.nonzeros = nonzeros, right.searches = static_cast<double>(making.searches);
   right.lists = static_cast<double>(making.lists), right.listed = static_cast<double>(making.listed);
   right.rows = di + dj;
   PairWork left = right;

@@ -10,6 +10,7 @@ namespace flagstone::subspace {
 /// What a block H'_ij = Zᵢᵀ(H_ij Z_j) takes, from the cheaper side: estimated before H_ij is made.
 struct PairWork {
   double nonzeros = 0;  // a bound of those of H_ij
+  double searches = 0;  // of its rows
   double lists = 0;     // that making it needs first
   double listed = 0;    // their entries
   double sparse = 0;    // multiply-adds of H_ij with one side
@@ -19,7 +20,8 @@ struct PairWork {
   bool right = true;  // H_ij Z_j first
 
   PairWork& operator+=(const PairWork& other) {
-    nonzeros += other.nonzeros, lists += other.lists, listed += other.listed;
+    nonzeros += other.nonzeros, searches += other.searches;
+    lists += other.lists, listed += other.listed;
     sparse += other.sparse, dense += other.dense;
     rows += other.rows, blocks += other.blocks;
     return *this;
