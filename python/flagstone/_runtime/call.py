@@ -56,7 +56,7 @@ class Call:
         self.remark = ""  # about its operands, for its plan
         self._prepared_peak = 0
         self._processor_seconds = 0.0  # that its runs got, of all processors
-        self._need = 0  # what its job takes beside what is resident, where that was counted
+        self._need: int | None = None  # what its job takes beside what is resident, where that was counted
         self.entry = 0  # resident bytes when it began; 0: nobody looked
         if not light:
             self.begin()
@@ -122,7 +122,7 @@ class Call:
 
     def _check_need(self, beside: int) -> None:
         """Refuse a limit in which what was counted last has no room beside what is resident now."""
-        beside += self._need
+        beside += self._need or 0
         if _core.resident_bytes() + beside > self.memory:
             self.tidy()  # what was freed counts as resident until it is given back
         self.check_least(_core.resident_bytes() + beside)
@@ -140,10 +140,11 @@ class Call:
         """Execute a job; Ctrl-C cancels it cleanly. `counted`: what it needs was, by check_memory()."""
         flush_all(self.engine)  # assigned in a transaction, and not yet where the job looks for it
         _core.release_pages()
-        if counted:
-            self._check_need(0)
-        else:
+        if not counted or self._need is None:
             self.check_memory(job)
+        else:
+            self._check_need(0)
+        self._need = None  # of one job
         self.ready()
         self._prepared_peak = _core.peak_resident_bytes()  # the engine starts to measure anew
         _core.pages_of_job(True)

@@ -187,7 +187,7 @@ class Routine(Generic[R_co]):
             for place in self.places:
                 place.recorded(self.operation, self.arguments, *self.effort())
         job = self.job(lambda place: place.open(stack))
-        done = self.call.run(job)
+        done = self.call.run(job, counted=True)
         how = self.how(job)
         where = "".join(place.where for place in self.places)
         self.call.record(done, self.what + where, how.method, how.passes, how.note, how.counted)

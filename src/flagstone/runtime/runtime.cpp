@@ -30,7 +30,7 @@ namespace {
 constexpr std::uint64_t reserve_per_worker = 6 * MiB;
 constexpr std::uint64_t reserve_once = 10 * MiB;
 
-constexpr std::uint64_t kept_by_the_least = 8 * MiB;  // of tiles: some thousand are known at a time
+constexpr std::size_t kept_by_the_least = 2048;  // tiles, of some hundred bytes: what is known of one is asked for once
 
 /// A machine without time: where there is room without end, tiles would queue up before a disk by the hundred thousand.
 MachineProfile at_once() {

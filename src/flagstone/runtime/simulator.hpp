@@ -26,7 +26,7 @@ class Simulator final : public RunningGraph, private Machine {
   /// What each device needs at least, for the largest task there.
   const std::vector<Residency>& residencies() const { return scheduler_.residencies(); }
   std::uint64_t least_capacity() const { return scheduler_.least_capacity(); }
-  void keep_idle(std::uint64_t bytes) { scheduler_.keep_idle(bytes); }
+  void keep_idle(std::size_t tiles) { scheduler_.keep_idle(tiles); }
   /// Most bytes of nameless files in scratch at a time.
   std::uint64_t spilled_bytes() const { return spilled_bytes_; }
 

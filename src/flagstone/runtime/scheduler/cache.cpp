@@ -174,7 +174,8 @@ TileState& Cache::make(ArrayState& owner, const Region& region) {
   return tile;
 }
 
-/// Asks the layout for the tile's geometry, and for the staging that reading or writing it needs, each once.
+/// Asks the layout for the tile's geometry and the staging that reading it needs, at once where it is read: both are
+/// told chunk by chunk. And for what writing it needs.
 void Cache::measure(TileState& tile, bool read, bool written) {
   if (tile.in_memory_array()) {
     if (std::exchange(tile.measured_read, true)) return;
@@ -184,9 +185,11 @@ void Cache::measure(TileState& tile, bool read, bool written) {
     return;
   }
   const std::size_t before = tile.bytes;
-  if (tile.buffer_bytes == 0) take_geometry(tile);
-  if (read && !std::exchange(tile.measured_read, true))
-    tile.read_staging = align_up(tile.array.store().geometry(tile.box).staging_bytes);
+  if (tile.buffer_bytes == 0 || (read && !tile.measured_read)) {
+    const Transfer geometry = tile.array.store().geometry(tile.box);
+    if (tile.buffer_bytes == 0) take_geometry(tile, geometry);
+    if (read) tile.read_staging = align_up(geometry.staging_bytes), tile.measured_read = true;
+  }
   if (written && !std::exchange(tile.measured_write, true))
     tile.write_staging = align_up(tile.array.store().write_staging(tile.box));
   tile.bytes = tile.buffer_bytes + tile.write_staging;
@@ -197,8 +200,7 @@ void Cache::measure(TileState& tile, bool read, bool written) {
   if (tile.queued && tile.queued_at == idle) idle_clean_bytes_ += tile.bytes - before;
 }
 
-void Cache::take_geometry(TileState& tile) {
-  const Transfer geometry = tile.array.store().geometry(tile.box);
+void Cache::take_geometry(TileState& tile, const Transfer& geometry) {
   tile.origin = geometry.origin;
   tile.strides = geometry.strides;
   tile.tile_bytes = geometry.tile_bytes;
@@ -270,7 +272,7 @@ void Cache::dequeue(TileState& tile) {
   tile.queued = false;
   if (tile.queued_at == idle) {
     tile.owner->idle.erase(tile.idle_place);
-    idle_clean_bytes_ -= tile.bytes;
+    idle_clean_bytes_ -= tile.bytes, --idle_clean_tiles_;
   } else {
     queue_of(tile).erase(&tile);
   }
@@ -283,7 +285,7 @@ void Cache::requeue(TileState& tile) {
   if (tile.uses.empty() && !tile.dirty) {
     tile.queued_at = idle;
     tile.idle_place = tile.owner->idle.insert(tile.owner->idle.end(), &tile);
-    idle_clean_bytes_ += tile.bytes;
+    idle_clean_bytes_ += tile.bytes, ++idle_clean_tiles_;
   } else {
     tile.queued_at = tile.uses.empty() ? unknown : tile.uses.front().id + (tile.wanted == 0 ? unwanted : 0);
     tile.queued_dirty = tile.dirty && !tile.overwritten_next();

@@ -164,6 +164,7 @@ class Cache {
   TileState* costly_victim(bool dirty_too) const;
   /// Bytes of tiles that free_victim would give, all together.
   std::uint64_t idle_clean_bytes() const { return idle_clean_bytes_; }
+  std::size_t idle_clean_tiles() const { return idle_clean_tiles_; }
   /// Bytes of tiles that are open for modification.
   std::uint64_t open_bytes() const { return open_bytes_[0] + open_bytes_[1] + open_bytes_[2] + open_bytes_[3]; }
   std::uint64_t open_bytes(Written when) const { return open_bytes_[static_cast<std::size_t>(when)]; }
@@ -181,7 +182,7 @@ class Cache {
   };
   void dequeue(TileState& tile);
   void measure(TileState& tile, bool read, bool written);
-  static void take_geometry(TileState& tile);
+  static void take_geometry(TileState& tile, const Transfer& geometry);
   TileState& make(ArrayState& owner, const Region& region);
   void join_file(ArrayState& owner, const Array& array);
   void leave_file(ArrayState& owner);
@@ -193,6 +194,7 @@ class Cache {
 
   std::uint64_t capacity_, used_ = 0, peak_ = 0;
   std::uint64_t idle_clean_bytes_ = 0;
+  std::size_t idle_clean_tiles_ = 0;
   std::uint64_t open_bytes_[4] = {};  // by when they are written
   std::uint64_t named_ = 0;           // arrays and tiles so far
   std::unordered_map<const void*, std::unique_ptr<ArrayState>> arrays_;

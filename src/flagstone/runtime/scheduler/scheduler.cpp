@@ -306,7 +306,7 @@ void Scheduler::maybe_runnable(TaskState& task) {
 void Scheduler::pump() {
   collect_returns();
   if (spread()) go_home();
-  while (cache_.idle_clean_bytes() > most_idle_) drop(*cache_.free_victim());
+  while (cache_.idle_clean_tiles() > most_idle_) drop(*cache_.free_victim());
   while (TaskState* task = best_startable()) {
     if (!admit(*task)) {
       if (quiet()) throw_over_budget(task->spec.name, missing_bytes(*task) + charged_);

@@ -57,9 +57,9 @@ class Scheduler final : public Spread {
   const Cache& cache() const { return cache_; }
   /// The largest capacity that any task so far needed at least, charges of the time included.
   std::uint64_t least_capacity() const { return least_capacity_; }
-  /// Drop clean tiles that nobody in sight needs beyond so many bytes, however much room there is: what is known of a
-  /// tile is memory too, and whoever only asks for the least capacity gives room without end.
-  void keep_idle(std::uint64_t bytes) { most_idle_ = bytes; }
+  /// Drop clean tiles that nobody in sight needs beyond so many, however much room there is: what is known of a tile is
+  /// memory too, and whoever only asks for the least capacity gives room without end.
+  void keep_idle(std::size_t tiles) { most_idle_ = tiles; }
   /// What reserve() holds now.
   std::uint64_t charged() const { return charged_; }
   /// Where owners of reserved memory put back what they held, from any thread and without the lock (their
@@ -99,7 +99,8 @@ class Scheduler final : public Spread {
   std::uint64_t leaving_bytes_ = 0;                // of tiles that are stored for their room
   bool at_end_ = false;                            // no more tasks will be added
   std::uint64_t overtaking_ = 0;                   // tasks that went past the one that waits for room
-  std::uint64_t charged_ = 0, least_capacity_ = 0, most_idle_ = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t charged_ = 0, least_capacity_ = 0;
+  std::size_t most_idle_ = std::numeric_limits<std::size_t>::max();
   std::shared_ptr<std::atomic<std::uint64_t>> returns_ = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 

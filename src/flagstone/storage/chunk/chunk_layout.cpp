@@ -67,17 +67,21 @@ bool ChunkLayout::covers_whole_chunks(const Box& box) const {
 }
 
 std::vector<Shape> ChunkLayout::touched(const Box& box) const {
-  if (count(box.shape) == 0) return {};
+  std::vector<Shape> all;
+  visit_touched(box, [&](const Shape& chunk) { all.push_back(chunk); });
+  return all;
+}
+
+void ChunkLayout::visit_touched(const Box& box, const std::function<void(const Shape& chunk)>& visit) const {
+  if (count(box.shape) == 0) return;
   Shape first = box.start, end = box.start;
   for (std::size_t d = 0; d < first.size(); ++d) {
     first[d] /= chunks[d];
     end[d] = ceil_div(box.start[d] + box.shape[d], chunks[d]);
   }
-  std::vector<Shape> all;
   Shape at = first;
-  do all.push_back(at);
+  do visit(at);
   while (advance(at, first, end));
-  return all;
 }
 
 Box ChunkLayout::chunk_box(const Shape& chunk) const {

@@ -59,15 +59,23 @@ void put(const Target& target, const Piece& piece, std::byte* buffer, std::byte*
   copy(subtile({chunk, layout.dtype, layout.chunks, layout.chunk_strides, 0}, piece.in_chunk), part);
 }
 
-/// What a piece needs of its chunk: of a raw one the bytes around its elements, or all of it to be verified.
-Wanted wanted_of(const ChunkLayout& layout, const StoredChunk& stored, Piece& piece) {
-  piece.bytes = stored.bytes;
-  piece.mask = stored.skipped;
-  ByteRange range{0, stored.bytes};
-  const bool whole = layout.decode || layout.verify || piece.in_chunk.shape == layout.chunk_box(piece.chunk).shape;
-  if (!whole) range = byte_range(piece.in_chunk, layout.chunk_strides, size_of(layout.dtype));
-  if (range.begin == 0 && range.end == stored.bytes) piece.crc = stored.crc;
-  piece.skipped = range.begin;
+/// What a box needs of a chunk: of a raw one the bytes around its elements, or all of it to be verified.
+ByteRange needed_of(const ChunkLayout& layout, const Box& box, const Shape& chunk, const StoredChunk& stored) {
+  const ByteRange all{0, stored.bytes};
+  if (layout.decode || layout.verify) return all;
+  ByteRange range;
+  bool whole = true;
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    const Index at = chunk[d] * layout.chunks[d], length = std::min(layout.chunks[d], layout.shape[d] - at),
+                begin = std::max<Index>(box.start[d] - at, 0), end = std::min(box.start[d] + box.shape[d] - at, length);
+    whole = whole && begin == 0 && end == length;
+    range.begin += static_cast<std::uint64_t>(begin * layout.chunk_strides[d]);
+    range.end += static_cast<std::uint64_t>((end - 1) * layout.chunk_strides[d]);
+  }
+  range.end += size_of(layout.dtype);
+  return whole ? all : range;
+}
+Wanted wanted_of(const ChunkLayout& layout, const StoredChunk& stored, const ByteRange& range) {
   const bool at_pages = !layout.decode && stored.offset % page_bytes == 0;
   return {stored.file,
           stored.offset + range.begin,
@@ -75,6 +83,14 @@ Wanted wanted_of(const ChunkLayout& layout, const StoredChunk& stored, Piece& pi
           stored.offset + stored.available,
           at_pages ? most_gap : most_gap_elsewhere,
           0};
+}
+
+/// Notes of a piece what is read of its chunk.
+Wanted wanted_of(const ChunkLayout& layout, const Box& box, const StoredChunk& stored, Piece& piece) {
+  const ByteRange range = needed_of(layout, box, piece.chunk, stored);
+  piece.bytes = stored.bytes, piece.mask = stored.skipped, piece.skipped = range.begin;
+  if (range.begin == 0 && range.end == stored.bytes) piece.crc = stored.crc;
+  return wanted_of(layout, stored, range);
 }
 
 /// The same ranges in a request each.
@@ -100,6 +116,14 @@ std::size_t gather(std::vector<Wanted> wanted, std::vector<Piece>& pieces, Trans
   return staging;
 }
 
+/// Whether a range is joined with others. Between chunks at pages nothing is read then: what moves is as plans count
+/// it, which know no places.
+bool travels_with_others(const StoredChunk& stored, Wanted& part) {
+  if (!stored.file || part.end - part.begin >= most_joined_bytes) return false;
+  if (stored.offset % page_bytes == 0) part.most_gap = 0;
+  return true;
+}
+
 Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfer, const ChunkLayout::Locate& locate) {
   const std::vector<Shape> touched = layout.touched(box);
   std::vector<Piece> pieces;
@@ -110,11 +134,9 @@ Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfe
     Piece& piece = pieces.emplace_back(piece_of(layout, box, chunk));
     const StoredChunk stored = locate(chunk);
     if (stored.bytes == 0) continue;
-    Wanted part = wanted_of(layout, stored, piece);
-    if (stored.file && part.end - part.begin < most_joined_bytes) {
+    Wanted part = wanted_of(layout, box, stored, piece);
+    if (travels_with_others(stored, part)) {
       part.piece = pieces.size() - 1;
-      // Between chunks at pages nothing is read: what moves is then as plans count it, which know no places.
-      if (stored.offset % page_bytes == 0) part.most_gap = 0;
       wanted.push_back(std::move(part));
       continue;
     }
@@ -138,6 +160,24 @@ Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfe
     for (const Piece& piece : pieces) put(target, piece, buffer, staging, work);
   };
   return transfer;
+}
+
+/// What read_staged stages of raw chunks. Cost: of each its place, and no memory.
+std::size_t staging_of_raw(const ChunkLayout& layout, const Box& box, const ChunkLayout::Locate& locate) {
+  std::size_t staging = 0;
+  std::vector<Wanted> wanted;
+  layout.visit_touched(box, [&](const Shape& chunk) {
+    const StoredChunk stored = locate(chunk);
+    if (stored.bytes == 0) return;
+    const ByteRange range = needed_of(layout, box, chunk, stored);
+    Wanted part = wanted_of(layout, stored, range);
+    if (travels_with_others(stored, part))
+      wanted.push_back(std::move(part));
+    else
+      staging += align_up(range.end) - align_down(range.begin);
+  });
+  for (const Joined& joined : join(wanted, MiB)) staging += joined.segment.row_bytes;
+  return staging;
 }
 
 /// A whole packed chunk: unpacked straight into the tile's buffer.
@@ -240,7 +280,9 @@ Transfer read_chunks(const ChunkLayout& layout, const Box& box, const ChunkLayou
 Transfer geometry_of_chunks(const ChunkLayout& layout, const Box& box, const ChunkLayout::Locate& find) {
   check_box(layout.shape, box);
   Geometry g = geometry_of(layout, box);
-  if (g.placing == Placing::staging || layout.decode) return read_chunks(layout, box, find);
+  if (layout.decode) return read_chunks(layout, box, find);
+  if (g.placing == Placing::staging && count(box.shape) > 0)
+    g.transfer.staging_bytes = staging_of_raw(layout, box, find);
   return std::move(g.transfer);
 }
 
@@ -257,7 +299,7 @@ std::vector<PartRead> read_joined_chunks(const ChunkLayout& layout, const Box& b
       absent.push_back(std::move(piece));
       continue;
     }
-    wanted.push_back(wanted_of(layout, stored, piece));
+    wanted.push_back(wanted_of(layout, box, stored, piece));
     wanted.back().piece = pieces.size();
     pieces.push_back(std::move(piece));
   }
