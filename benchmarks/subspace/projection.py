@@ -121,7 +121,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def blocks_of_a_run(given: argparse.Namespace) -> tuple[Any, Any, Any]:
-    """Of each pair of groups: where its stripes begin, seconds that the plan estimates, seconds that it took."""
+    """Of each pair of groups: where its stripes begin, seconds that its plan says, seconds that it took."""
     space = space_of(given)
     with fl.Runtime(memory="4GiB", workers=1):  # a line for each pair lies beside it
         Z = nuclear.basis_of_j(space, given.J, dedup=False)
@@ -148,8 +148,8 @@ def blocks_of_a_run(given: argparse.Namespace) -> tuple[Any, Any, Any]:
 def work(given: argparse.Namespace) -> dict[str, Any]:
     """Seconds that plans estimate ÷ measured, of pairs of groups and of stripes, after one constant.
 
-    The constant is that of the pair in the middle; `sum`: of all work after it. Of both sides the median of all
-    rounds, pair by pair.
+    The constant is that of the pair in the middle; `sum`: of all work after it. Of both sides the median of all rounds,
+    pair by pair.
     """
     runs = [blocks_of_a_run(given) for _ in range(given.rounds)]
     _, stripe = np.unique(runs[0][0], return_inverse=True)

@@ -30,12 +30,9 @@ struct Restructure {
 
 Job job_of(const Restructure& given) {
   return {[state = given.state](Graph& graph) {
-    const restructure::Scheme scheme = restructure::choose(state->job, graph.budget(), graph.workers());
-    {
-      std::lock_guard lock(state->mutex);
-      state->scheme = scheme;
-    }
-    restructure::run(graph, state->job, scheme);
+    const restructure::Scheme scheme = restructure::run(graph, state->job);
+    std::lock_guard lock(state->mutex);
+    state->scheme = scheme;
   }};
 }
 

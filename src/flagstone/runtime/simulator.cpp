@@ -246,7 +246,7 @@ void Simulator::load(TileState& tile, Transfer transfer) {
   const Requests requests{transfer.bytes(), transfer.segments.size()};
   stats_.bytes_read += requests.bytes;
   stats_.flops += transfer.flops;
-  const auto landed = [this, &tile, staging = transfer.staging_bytes] { scheduler_.loaded(tile, staging); };
+  const auto landed = [this, &tile, beside = transfer.beside_bytes()] { scheduler_.loaded(tile, beside); };
   const double arrives = transfer_end(requests, false);
   if (!transfer.convert) return at(arrives, landed);
   at(arrives, [this, buffer_bytes = transfer.buffer_bytes, flops = transfer.flops, landed] {

@@ -48,7 +48,7 @@ BoxCost cost_of_boxes(const Pass& pass, const Operand& operand, const std::vecto
     }
     found.cost += moved + request_bytes * static_cast<double>(transfer.segments.size());
     found.buffer = std::max<std::uint64_t>(found.buffer, transfer.buffer_bytes);
-    found.held = std::max<std::uint64_t>(found.held, size_class(transfer.buffer_bytes) + transfer.staging_bytes);
+    found.held = std::max<std::uint64_t>(found.held, size_class(transfer.buffer_bytes) + transfer.beside_bytes());
     seen += static_cast<double>(bytes_of(part.shape, item));
     found.run = store.run_bytes(part.shape);
   }

@@ -28,6 +28,9 @@ class Builder {
     }
     graph_.trust_order(true);
     tile_ = pass_->tile.empty() ? choose_tile(*pass_) : pass_->tile;
+    std::uint64_t known = 0;  // of chunks that are written
+    for (const Store& store : pass_->stores) known += place_bytes(store.array);
+    const Charge places = known != 0 ? graph_.charge(known) : Charge();
     scheme_ = choose(*pass_, tile_, order_, graph_.budget(), graph_.workers());
     order_ = scheme_.order;
     for (std::size_t i = 0; i < pass_->operands.size(); ++i) sources_.push_back(source_of(i));
@@ -38,7 +41,7 @@ class Builder {
     for_each_box(whole(pass_->shape), tile_, order_, [this](const Box& box) {
       if (!pass_->visit.skips || !pass_->visit.skips(box)) add_tile(box);
     });
-    if (pass_->visit.held != 0) graph_.barrier();  // as long as it is charged
+    if (pass_->visit.held + known != 0) graph_.barrier();  // as long as it is charged
     return scheme_;
   }
 

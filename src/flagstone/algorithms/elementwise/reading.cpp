@@ -124,7 +124,7 @@ std::uint64_t Choice::needs(const Scheme& scheme) const {
       for (const Box& piece : pieces.over(box_of(pass_.operands[i], box))) {
         const Transfer transfer = reading.copy ? Transfer{} : array.store().read(piece);
         task += reading.copy ? size_class(align_up(bytes_of(piece.shape, lie.item)))
-                             : size_class(transfer.buffer_bytes) + transfer.staging_bytes;
+                             : size_class(transfer.buffer_bytes) + transfer.beside_bytes();
       }
     }
     most = std::max(most, task);

@@ -59,13 +59,6 @@ Job job_of(const Array& from, const Array& to, const RechunkOptions& options) {
   return job;
 }
 
-Scheme add(Graph& graph, const Job& job) {
-  Scheme scheme = choose(job, graph.budget(), graph.workers());
-  if (scheme.second && !graph.planning()) prepare_scratch(job.scratch.directory);
-  run(graph, job, scheme);
-  return scheme;
-}
-
 /// The result as a plan sees it.
 Array planned(const Array& from, const RechunkTo& to, const RechunkOptions& options) {
   const Shape shape = seen({from, axes_of(options, from.ndim())}, from.shape());
@@ -85,7 +78,7 @@ std::function<void(Graph&)> builder(const Array& from, const Array& to, const Re
                                     RechunkReport& report) {
   return [&from, &to, &options, &report](Graph& graph) {
     const Job job = job_of(from, to, options);
-    const Scheme scheme = add(graph, job);
+    const Scheme scheme = run(graph, job);
     report.passes = scheme.passes();
     report.why = scheme.why;
     report.scratch_bytes = scratch_bytes(job, scheme);
@@ -116,7 +109,7 @@ Record record_of(const Runtime& runtime, const Array& from, const RechunkTo& to,
 }  // namespace
 
 void rechunk(Graph& graph, const Array& from, const Array& to, const RechunkOptions& options) {
-  add(graph, job_of(from, to, options));
+  run(graph, job_of(from, to, options));
 }
 
 void transpose(Graph& graph, const Array& from, const Array& to, RechunkOptions options) {

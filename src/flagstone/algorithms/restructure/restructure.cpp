@@ -10,6 +10,7 @@
 #include "flagstone/kernel/dense/rearrange.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
+#include "flagstone/storage/scratch/scratch.hpp"
 
 namespace flagstone::restructure {
 namespace {
@@ -234,6 +235,15 @@ void run(Graph& graph, const Job& job, const Scheme& scheme) {
   Builder two(graph, between, job.to, *scheme.second, false, finished, finished);
   two.run();
   graph.barrier();
+}
+
+Scheme run(Graph& graph, const Job& job) {
+  const std::uint64_t known = place_bytes(job.to);
+  const Charge places = known != 0 ? graph.charge(known) : Charge();
+  Scheme scheme = choose(job, graph.budget(), graph.workers());
+  if (scheme.second && !graph.planning()) prepare_scratch(job.scratch.directory);
+  run(graph, job, scheme);
+  return scheme;
 }
 
 void run(Graph& graph, const Source& source, const Array& to, const Pass& pass) {

@@ -28,6 +28,8 @@ Scheme choose(const Job& job, std::uint64_t budget, int workers);
 /// more where the limit is too small even for that). Tiles of the result are written in an order that is a function of
 /// the job and the scheme alone: boxes along pass.loops, in each box tiles in C order.
 void run(Graph& graph, const Job& job, const Scheme& scheme);
+/// The same by the scheme for what the graph has left beside the places of the result's chunks; tells it.
+Scheme run(Graph& graph, const Job& job);
 /// Adds the tasks of one pass alone, into an array of tiles in scratch that has the shape pass.tile (one_pass).
 void run(Graph& graph, const Source& source, const Array& to, const Pass& pass);
 /// What lies in scratch between the passes of a scheme that takes two.

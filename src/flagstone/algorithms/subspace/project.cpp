@@ -65,8 +65,7 @@ class Projecting {
         notes_(std::move(notes)),
         stages_(graph, checkpoint),
         makers_(std::make_shared<Makers>(*job_->h)),
-        charge_(graph.charge(job_->runs.workspace * static_cast<std::uint64_t>(graph.workers()) +
-                             static_cast<std::uint64_t>(values.shape()[0] / values.chunks()[0]) * bytes_of_chunk)),
+        charge_(graph.charge(job_->runs.workspace * static_cast<std::uint64_t>(graph.workers()) + place_bytes(values))),
         finished_(stages_.tiles(values, values.chunks())) {
     const BlockLayout& z = job_->z.layout;
     const bool all = all_stored(z);

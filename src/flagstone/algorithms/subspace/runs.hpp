@@ -48,8 +48,6 @@ struct BlockPlace {
 
 /// Runs begin and end where chunks do: smaller ones cost memory for the places of their chunks, larger ones padding.
 inline constexpr Index run_chunk_bytes = 16384;
-/// Bytes that storage knows of a chunk that was written: its place and checksum (105 to 115 measured).
-inline constexpr std::uint64_t bytes_of_chunk = 112;
 
 struct Runs {
   std::vector<Run> runs;  // by J, then I

@@ -169,7 +169,7 @@ void TransferQueue::landed(Flight& flight) {
   if (done->write)
     run_.scheduler.stored(*done->tile);
   else
-    run_.scheduler.loaded(*done->tile, done->transfer.staging_bytes);
+    run_.scheduler.loaded(*done->tile, done->transfer.beside_bytes());
 }
 
 void TransferQueue::complete(Lock& lock, const Completion& completion) {

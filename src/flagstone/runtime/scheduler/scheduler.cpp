@@ -258,13 +258,13 @@ bool Scheduler::admit(TaskState& task) {
     Transfer transfer;
   };
   std::vector<Planned> loads;
-  std::uint64_t staging = 0;
+  std::uint64_t beside = 0;
   for (auto& held : task.held)
     if (held.tile->where == Where::absent && held.reads) {
       loads.push_back({held.tile, in_pieces(held.tile->array.store().read(held.tile->box))});
-      staging += align_up(loads.back().transfer.staging_bytes);
+      beside += loads.back().transfer.beside_bytes();
     }
-  if (staging > 0 && make_room(missing_bytes(task) + staging, task.trusted, task.id) == Room::wait) return wait();
+  if (beside > 0 && make_room(missing_bytes(task) + beside, task.trusted, task.id) == Room::wait) return wait();
   set_startable(task, false);
   task.phase = TaskState::Phase::admitted;
   ++admitted_;
@@ -281,7 +281,7 @@ bool Scheduler::admit(TaskState& task) {
   }
   for (auto& [tile, transfer] : loads) {
     tile->where = Where::loading;
-    cache_.take(align_up(transfer.staging_bytes));
+    cache_.take(transfer.beside_bytes());
     ++in_flight_;
     loading_bytes_ += tile->bytes;
     machine_.load(*tile, std::move(transfer));
@@ -364,10 +364,10 @@ void Scheduler::arrived(TileState& tile) {
     if (--task->arriving == 0) maybe_runnable(*task);
 }
 
-void Scheduler::loaded(TileState& tile, std::uint64_t staging_bytes) {
+void Scheduler::loaded(TileState& tile, std::uint64_t beside) {
   --in_flight_;
   loading_bytes_ -= tile.bytes;
-  cache_.give(align_up(staging_bytes));
+  cache_.give(beside);
   tile.where = Where::resident;
   if (tile.copies) tile.copies->loading = false;
   arrived(tile);

@@ -30,7 +30,7 @@ class Scheduler final : public Spread {
   /// The await whose turn has come, or null.
   TaskState* take_host();
   void finished(TaskState& task);
-  void loaded(TileState& tile, std::uint64_t staging_bytes);
+  void loaded(TileState& tile, std::uint64_t beside);
   void stored(TileState& tile);
   /// With no task left: stores what was kept for tasks that were yet to be added; and what a checkpoint is to speak of,
   /// unless this is the `end`.

@@ -92,15 +92,15 @@ bool Spread::admit_spread(TaskState& task) {
     Transfer transfer;
   };
   std::vector<Planned> loads;
-  std::uint64_t staging = 0;
+  std::uint64_t beside = 0;
   for (const auto& held : task.held) {
     TileState& tile = *held.tile;
     if (!on_host(held) || !held.reads || tile.where != Where::absent || tile.copies->newest != 0) continue;
     if (writer_before(tile, task) != nobody || held_by(tile) != nobody) continue;
     loads.push_back({&tile, in_pieces(tile.array.store().read(tile.box))});
-    staging += align_up(loads.back().transfer.staging_bytes);
+    beside += loads.back().transfer.beside_bytes();
   }
-  if (staging > 0 && make_room(missing + staging, true, task.id) == Room::wait) return wait_for_host();
+  if (beside > 0 && make_room(missing + beside, true, task.id) == Room::wait) return wait_for_host();
   set_startable(task, false);
   task.phase = TaskState::Phase::admitted;
   ++admitted_;
@@ -121,7 +121,7 @@ bool Spread::admit_spread(TaskState& task) {
   }
   for (auto& [tile, transfer] : loads) {
     tile->copies->loading = true;
-    cache_.take(align_up(transfer.staging_bytes));
+    cache_.take(transfer.beside_bytes());
     ++in_flight_;
     loading_bytes_ += tile->bytes;
     machine_.load(*tile, std::move(transfer));

@@ -46,6 +46,14 @@ Shape default_chunks(const Shape& shape, Dtype dtype) {
   return chunks;
 }
 
+std::uint64_t place_bytes(const Array& array) {
+  constexpr std::uint64_t of_a_chunk = 64;
+  std::uint64_t chunks = 1;
+  for (std::size_t d = 0; d < array.ndim(); ++d)
+    chunks *= static_cast<std::uint64_t>(ceil_div(array.shape()[d], std::max<Index>(1, array.chunks()[d])));
+  return align_down(chunks * of_a_chunk);
+}
+
 std::size_t chunk_bytes(const Array& array) {
   return static_cast<std::size_t>(count(array.chunks())) * size_of(array.dtype());
 }

@@ -52,6 +52,10 @@ bool reads_any_box(const Array& array);
 /// Default chunk shape: the largest power-of-two near-square (over the last two dimensions) of at most 4 MiB.
 Shape default_chunks(const Shape& shape, Dtype dtype);
 
+/// Bytes of ordinary memory for the places, checksums and slots of all chunks while an array is written (50 to 55 each,
+/// measured), in whole pages: those of a few are part of what a run holds back.
+std::uint64_t place_bytes(const Array& array);
+
 /// Bytes of one decoded chunk; equals count(chunks) * size_of(dtype).
 std::size_t chunk_bytes(const Array& array);
 

@@ -40,8 +40,8 @@ class ArrayStore {
   /// What write(box) would move, for plans: makes and changes nothing (a store whose write() does overrides it), and
   /// its segments are never submitted. ShapeError and StorageError as write.
   virtual Transfer planned_write(const Box& box) { return write(box); }
-  /// staging_bytes of write(box), asked long before the write happens (ShapeError as write).
-  virtual std::size_t write_staging(const Box& box) { return planned_write(box).staging_bytes; }
+  /// beside_bytes() of write(box), asked long before the write happens (ShapeError as write).
+  virtual std::size_t write_staging(const Box& box) { return planned_write(box).beside_bytes(); }
   /// Called once the segments of a write have completed: marks chunks present.
   virtual void written(const Box&) {}
   /// Writes indexes, then fdatasync of what was written; after it, readers and peers see all data.

@@ -36,6 +36,7 @@ struct Transfer {
   std::vector<Segment> segments;
   std::size_t staging_bytes = 0;  // > 0: segments refer to a staging buffer of so many bytes
   std::size_t work_bytes = 0;     // its end: no segment lies there, convert uses it while it runs
+  std::size_t list_bytes = 0;     // of ordinary memory for what is listed here of each chunk, and for its requests
   double flops = 0;               // that convert computes: of elements that are computed where they are loaded
   /// read: after the segments arrived; write: before they leave. Decodes, assembles, fills absent chunks.
   /// (tile buffer, staging buffer, work_bytes of memory). Runs on a worker; pure computation. May be empty: finish().
@@ -51,6 +52,8 @@ struct Transfer {
   std::function<void(std::vector<Segment>&)> settle = {};
 
   std::uint64_t bytes() const;  // what is submitted to the ring
+  /// What it takes beside the tile's buffer while it travels. Lists of a few chunks are part of what a run holds back.
+  std::size_t beside_bytes() const;
   /// convert, where there is one, in a staging buffer of staging_bytes.
   void finish(std::byte* buffer, std::byte* staging) const;
 };

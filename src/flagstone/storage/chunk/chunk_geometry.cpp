@@ -41,7 +41,9 @@ ByteRange byte_range(const Box& part, const Shape& strides, std::size_t item) {
   return range;
 }
 
-Geometry geometry_of(const ChunkLayout& layout, const Box& box) {
+namespace {
+
+Geometry placed(const ChunkLayout& layout, const Box& box) {
   const std::size_t item = size_of(layout.dtype);
   const std::size_t content = static_cast<std::size_t>(count(box.shape)) * item;
   Geometry g;
@@ -82,6 +84,15 @@ Geometry geometry_of(const ChunkLayout& layout, const Box& box) {
   g.transfer.buffer_bytes = pages;
   g.transfer.origin = range.begin - down;
   g.transfer.strides = layout.chunk_strides;
+  return g;
+}
+
+}  // namespace
+
+Geometry geometry_of(const ChunkLayout& layout, const Box& box) {
+  Geometry g = placed(layout, box);
+  const bool assembled = g.placing == Placing::staging || layout.decode || layout.encode;
+  g.transfer.list_bytes = layout.touched_count(box) * (assembled ? listed_assembled : listed_in_place);
   return g;
 }
 

@@ -72,6 +72,14 @@ std::vector<Shape> ChunkLayout::touched(const Box& box) const {
   return all;
 }
 
+std::size_t ChunkLayout::touched_count(const Box& box) const {
+  if (count(box.shape) == 0) return 0;
+  Index all = 1;
+  for (std::size_t d = 0; d < box.start.size(); ++d)
+    all *= ceil_div(box.start[d] + box.shape[d], chunks[d]) - box.start[d] / chunks[d];
+  return static_cast<std::size_t>(all);
+}
+
 void ChunkLayout::visit_touched(const Box& box, const std::function<void(const Shape& chunk)>& visit) const {
   if (count(box.shape) == 0) return;
   Shape first = box.start, end = box.start;

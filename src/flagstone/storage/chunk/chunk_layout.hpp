@@ -74,6 +74,7 @@ struct ChunkLayout {
   std::size_t run_bytes(const Shape& box) const;
   /// Coordinates of all chunks that a box touches, C order.
   std::vector<Shape> touched(const Box& box) const;
+  std::size_t touched_count(const Box& box) const;
   void visit_touched(const Box& box, const std::function<void(const Shape& chunk)>& visit) const;
   /// The part of the array that a chunk holds (clipped at the edge).
   Box chunk_box(const Shape& chunk) const;

@@ -167,8 +167,9 @@ void check_whole_chunks(const ChunkLayout& layout, const Box& box) {
 
 std::size_t staging_of_write(const ChunkLayout& layout, const Box& box) {
   check_whole_chunks(layout, box);
-  if (!layout.encode && geometry_of(layout, box).placing != Placing::staging) return 0;
-  return write_chunks(layout, box).staging_bytes;
+  if (!layout.encode)
+    if (const Geometry g = geometry_of(layout, box); g.placing != Placing::staging) return g.transfer.beside_bytes();
+  return write_chunks(layout, box).beside_bytes();
 }
 
 Transfer write_chunks(const ChunkLayout& layout, const Box& box, const ChunkLayout::Place& place) {

@@ -29,7 +29,7 @@ void Gather::add(const Array& array, const Box& box) {
     segments_.push_back(std::move(segment));
   }
   work_ = std::max(work_, align_up(transfer.work_bytes));
-  flops_ += transfer.flops;
+  flops_ += transfer.flops, listed_ += transfer.list_bytes;
 }
 
 Transfer Gather::finish(Transfer geometry, std::size_t work_bytes, Compute compute) && {
@@ -37,7 +37,7 @@ Transfer Gather::finish(Transfer geometry, std::size_t work_bytes, Compute compu
   transfer.segments = std::move(segments_);
   transfer.work_bytes = align_up(work_bytes) + work_;
   transfer.staging_bytes = staged_ + transfer.work_bytes;
-  transfer.flops += flops_;
+  transfer.flops += flops_, transfer.list_bytes = listed_;
   transfer.convert = [parts = std::shared_ptr<const std::vector<Part>>(std::move(parts_)), own = align_up(work_bytes),
                       compute = std::move(compute)](std::byte* buffer, std::byte* staging, std::byte* work) {
     std::vector<Tile> tiles;

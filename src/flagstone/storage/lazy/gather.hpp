@@ -32,7 +32,7 @@ class Gather {
   };
   std::shared_ptr<std::vector<Part>> parts_;
   std::vector<Segment> segments_;
-  std::size_t staged_ = 0, work_ = 0;
+  std::size_t staged_ = 0, work_ = 0, listed_ = 0;
   double flops_ = 0;
 };
 

@@ -94,7 +94,7 @@ kernel::Points points_of(const Problem& problem, const Tile& tile, const Range3&
 std::uint64_t staging_of(const Problem& problem, const Array& array, const Range3& range, bool written) {
   if (array.in_memory()) return 0;
   const Box box = problem.box(kernel::intersect(range, problem.space.whole()));
-  return written ? array.store().write_staging(box) : array.store().read(box).staging_bytes;
+  return written ? array.store().write_staging(box) : array.store().geometry(box).beside_bytes();
 }
 
 bool Problem::edges_change() const {
