@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,7 @@ SCHEMES = [
     {"method": "sweep"},
     {"method": "al1", "depth": 3},
     {"method": "al1", "block": (7, 9), "depth": 4},
+    {"method": "al2", "block": (12, 31), "depth": 4, "cache_block": (5, 7, 2)},
     {"method": "auto"},
 ]
 
@@ -112,6 +115,42 @@ def test_two_stages_of_different_radius(scheme, boundary, dtype):
         np.testing.assert_array_equal(out[name], wanted[name])
 
 
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_reductions_of_fields(scheme, tmp_path):
+    """One value a step of each field, and the loop ends where one of them says so."""
+    state = {"u": field((23, 31)) * 0.1 + 1, "v": np.abs(field((23, 31), seed=2)) * np.float32(0.2)}
+    history = stepped([(react, "uv")], state, 12, "mirror")
+    asked = ["sum", ("v", "max"), ("v", "change"), ("u", "l2")]
+    seen = [np.abs(a["v"] - b["v"]).max() for a, b in zip(history, [state, *history], strict=False)]
+    done = fl.stencil(
+        react, state, 12, boundary="mirror", reductions=asked, until={("v", "change"): float(seen[5])},
+        out=tmp_path / "run.zarr", **scheme,
+    )  # fmt: skip
+    first = next(t for t, change in enumerate(seen, 1) if change <= seen[5])
+    assert first <= done.steps < first + scheme.get("depth", 1 if scheme["method"] == "sweep" else 12)
+    assert list(done.reductions) == asked
+    for t, now in enumerate(history[: done.steps]):
+        wide = {name: values.astype(float).ravel() for name, values in now.items()}
+        assert done.reductions["sum"][t] == math.fsum(wide["u"])
+        assert done.reductions["u", "l2"][t] == math.sqrt(math.fsum(wide["u"] ** 2))
+        assert done.reductions["v", "max"][t] == now["v"].max()
+        assert done.reductions["v", "change"][t] == seen[t]
+    for name, where in [("sum", "u/sum"), (("v", "max"), "v/max")]:
+        kept = fl.open(tmp_path / "run.zarr" / "reductions" / where)
+        np.testing.assert_array_equal(kept, done.reductions[name])
+    np.testing.assert_array_equal(done.state["v"], history[done.steps - 1]["v"])
+
+
+def test_first_nan_of_fields():
+    state = {"u": field((9, 14)), "v": field((9, 14), seed=2)}
+    series = np.zeros(6, "f4")
+    series[3] = np.nan
+    with pytest.raises(fl.NumericalError, match=r"step 4 makes NaN or Inf, first at \(5, 7\) of the field 'v'"):
+        fl.stencil(react, state, 6, sources=[(("v", 5, 7), series)], check=True)
+    with pytest.raises(ValueError, match="2 stages replace the field 'u'"):
+        fl.stencil([react, react], state, 3, reductions=["change"])
+
+
 def test_one_named_field(tmp_path):
     x = field((8, 9))
     for out in (None, {"state": np.empty_like(x)}, tmp_path / "one.zarr"):
@@ -136,8 +175,9 @@ def test_what_fields_refuse():
         with pytest.raises((TypeError, ValueError), match=sentence):
             fl.stencil(*given, 3)
     for options, sentence in [
-        ({"method": "al4"}, "al1 or sweep"),
-        ({"reductions": "max"}, "of a field alone"),
+        ({"method": "al3"}, "al3 takes one field"),
+        ({"reductions": [("w", "max")]}, "choose among u, v"),
+        ({"reductions": [("u", "mean")]}, "no reduction 'mean'"),
         ({"receivers": [("w", 1, 1)]}, "choose among u, v"),
         ({"snapshots": {"a": (1, "w", ...)}}, "choose among u, v"),
         ({"out": {"u": state["u"]}}, "a dict of the fields u, v"),

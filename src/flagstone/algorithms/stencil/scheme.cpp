@@ -221,7 +221,8 @@ class Chooser {
     Axes edges = block, halo;
     for (std::size_t d = 0; d < 3; ++d) halo[d] = 2 * problem_.space.radius[d] * (steps + 1);
     const auto bytes = [&] {
-      double all = 2 * static_cast<double>(problem_.item());
+      double all = 2 * static_cast<double>(problem_.item()) *
+                   static_cast<double>(problem_.fields() ? problem_.order() : 1);
       for (std::size_t d = 0; d < 3; ++d) all *= static_cast<double>(edges[d] + halo[d]);
       return all;
     };

@@ -22,7 +22,7 @@ void run_stages(const StagedBlock& block, std::vector<kernel::Points>& now, std:
       stage->run(valid, now, then, block.coefficients, scratch);
       for (const auto& [field, value] : stage->replaced()) std::swap(now[field], then[field]);
     }
-    block.after(t, now, valid);
+    block.after(t, then, now, valid);
   }
 }
 
