@@ -28,7 +28,7 @@ struct Stencil {
   std::shared_ptr<stencil::Problem> problem = std::make_shared<stencil::Problem>();
   std::shared_ptr<stencil::Scheme> scheme = std::make_shared<stencil::Scheme>();
   using Reductions = std::vector<std::shared_ptr<stencil::StepReductions>>;
-  std::vector<stencil::ReductionWish> reductions;                          // of each field that somebody asks of
+  std::vector<stencil::ReductionWish> reductions;                        // of each field that somebody asks of
   std::shared_ptr<Reductions> reduced = std::make_shared<Reductions>();  // of the last run
   stencil::Wishes wishes;
   bool only_choose = false;  // jobs add no task
@@ -131,10 +131,10 @@ void reduce(Stencil& self, std::size_t field, const std::vector<std::string>& ki
 Stencil::Reductions begun(const stencil::Problem& problem, const std::vector<stencil::ReductionWish>& asked) {
   Stencil::Reductions made;
   for (const stencil::ReductionWish& wish : asked)
-    made.push_back(wish.empty() ? nullptr
-                                : std::make_shared<stencil::StepReductions>(problem.dtype, problem.steps,
-                                                                            problem.space.whole().count(),
-                                                                            problem.space.shape, wish));
+    made.push_back(wish.empty()
+                       ? nullptr
+                       : std::make_shared<stencil::StepReductions>(
+                             problem.dtype, problem.steps, problem.space.whole().count(), problem.space.shape, wish));
   if (std::ranges::none_of(made, [](const auto& each) { return each != nullptr; })) made.clear();
   return made;
 }

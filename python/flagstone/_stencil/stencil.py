@@ -48,6 +48,7 @@ class _Stencil(Routine[StencilResult]):
     operation = "stencil"
     told_kernel: Any  #: as records have it
     replaced: Sequence[int] = ()  #: of several fields: by how many stages each
+    stages: int = 1  #: of a step
 
     def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, memory: Any) -> None:
         super().__init__(Call("stencil", memory))
@@ -74,6 +75,7 @@ class _Stencil(Routine[StencilResult]):
             self.kernel, self.told_kernel, self.replaced = set_stages(
                 who, self.core, kernel, self.names, ndim, self.dtype, given
             )
+            self.stages = len(kernel) if isinstance(kernel, (list, tuple)) else 1
             self.kernel_text = self.told_kernel
         elif isinstance(kernel, (Mapping, np.ndarray)):
             weights = given_weights(who, kernel, ndim)
@@ -168,6 +170,11 @@ class _Stencil(Routine[StencilResult]):
             )
         if self.names and method == "al3":
             raise ValueError(f"{who}: al3 takes one field, and the state is a dict; leave the method out.")
+        if self.changing and method == "al4" and self.stages > 1:
+            raise ValueError(
+                f"{who}: an edge is a function of the step, which al4 takes of one stage; there are {self.stages}:"
+                " leave the method out."
+            )
         if blocks and method == "auto":
             method = "al1"
         if not isinstance(overlap, (bool, np.bool_)):

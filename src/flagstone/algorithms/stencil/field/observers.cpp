@@ -29,16 +29,14 @@ void refuse_bad(const Problem& problem) {
 
 }  // namespace
 
-
 bool Observers::ends() {
   const auto decides = [](const auto& each) { return each && each->wish().decides(); };
   if (depth_ == 0 || std::ranges::none_of(problem_->reductions, decides)) return false;
   graph_.barrier();
   if (graph_.planning()) return false;
   refuse_bad(*problem_);
-  return std::ranges::any_of(problem_->reductions, [&](const auto& each) {
-    return each && each->met(first_step_ + 1, first_step_ + depth_);
-  });
+  return std::ranges::any_of(
+      problem_->reductions, [&](const auto& each) { return each && each->met(first_step_ + 1, first_step_ + depth_); });
 }
 
 }  // namespace flagstone::stencil

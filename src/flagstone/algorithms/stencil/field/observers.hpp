@@ -11,8 +11,8 @@ struct Observed {
 
   /// `to` holds a range of the field (of each of several) after `step`, `from` before it; each point of a step is shown
   /// once, by the task that Observers::task was told of.
-  void see(Index step, std::span<const kernel::Points> from, std::span<const kernel::Points> to,
-           const Range3& range, std::span<const Tile> tiles) const {
+  void see(Index step, std::span<const kernel::Points> from, std::span<const kernel::Points> to, const Range3& range,
+           std::span<const Tile> tiles) const {
     for (const SnapshotPiece& piece : pieces)
       if (piece.step == step) piece.copy(to[piece.snapshot->field], range, tiles[piece.access], problem->space.item);
     if (range.empty()) return;

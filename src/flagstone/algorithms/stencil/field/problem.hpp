@@ -53,8 +53,8 @@ struct Problem {
   std::vector<Snapshot> snapshots;
   std::vector<std::shared_ptr<StepReductions>> reductions;  // of each field; null, or none: nobody asks
   std::vector<std::string> names;                           // of several fields
-  bool saved = false;                          // an epoch may be saved after each superstep; of planned runs, too
-  double longest_superstep = 0;                // seconds, where depth is chosen; 0: any
+  bool saved = false;            // an epoch may be saved after each superstep; of planned runs, too
+  double longest_superstep = 0;  // seconds, where depth is chosen; 0: any
   std::shared_ptr<Checkpoint> checkpoint;
   bool overlap = true;   // disk and processors work at once; else blocks are read, computed and written in turn
   ScratchSpace scratch;  // for what lies between supersteps and has no room in memory

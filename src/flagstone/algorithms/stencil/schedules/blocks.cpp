@@ -109,9 +109,8 @@ void run_block(const BlockWork& work, std::span<const Tile> tiles) {
     gather(problem, pieces, tiles, coefficients.back(), work.coefficient_range());
   }
   const auto after = [&](Index t, std::span<const kernel::Points> before, std::span<const kernel::Points> made,
-                         const Range3& computed, const Range3& own) {
-    after_step(work, tiles, t, before, made, computed, own);
-  };
+                         const Range3& computed,
+                         const Range3& own) { after_step(work, tiles, t, before, made, computed, own); };
   const auto grown = [&](const Axes& by) { return work.grown_by(by); };
   if (work.cache.depth > 0 && work.depth > 0) {
     run_nested({problem, work.cache, work.first_step, work.depth, work.open, grown, after, coefficients}, now, then,

@@ -19,7 +19,7 @@ struct Nest {
   const Problem& problem;
   CacheBlocks cache;
   Index first_step = 0, depth = 0;
-  std::array<bool, 3> open{};               // periodic axes that are cut: ghosts are the field itself
+  std::array<bool, 3> open{};                   // periodic axes that are cut: ghosts are the field itself
   std::function<Range3(const Axes& by)> grown;  // the block's core by so many points, clipped where the field ends
   /// After a step: all states (of order 2 one, of several fields each) before it and after it.
   std::function<void(Index step, std::span<const kernel::Points> before, std::span<const kernel::Points> made,
