@@ -163,8 +163,10 @@ def test_stages_of_which_one_field_is_read_late(scheme):
 
     series = np.linspace(-1, 1, 7).astype("f4")
     given = {
-        "sources": [(("q", 5, 20, 3), series), (("r", 0, 1, 2), series)], "receivers": [("q", 5, 20, 3), ("p", 2, 3, 4)],
-        "boundary": ["mirror", ("fixed", "neumann"), "periodic"], "reductions": [("q", "change"), ("p", "sum")],
+        "sources": [(("q", 5, 20, 3), series), (("r", 0, 1, 2), series)],
+        "receivers": [("q", 5, 20, 3), ("p", 2, 3, 4)],
+        "boundary": ["mirror", ("fixed", "neumann"), "periodic"],
+        "reductions": [("q", "change"), ("p", "sum")],
         "snapshots": {"r": (2, "r", np.s_[:, 1])},
     }  # fmt: skip
     plain = fl.stencil([first, second], state, 7, method="sweep", **given)

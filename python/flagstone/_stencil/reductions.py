@@ -65,7 +65,7 @@ class Reductions:
         return [[_told(one.key), most] for one, most in self.criteria] or None
 
     def check_state(self, shape: tuple[int, ...], replaced: Sequence[int]) -> None:
-        """Refuse a state that nothing can be told of; `replaced`: by how many stages each of several fields."""
+        """Refuse a state that nothing can be told of; `replaced`: how many stages replace each field."""
         every = [*self.asked, *(one for one, _ in self.criteria)]
         if (every or self.check) and 0 in shape:
             raise ShapeError(
@@ -76,8 +76,8 @@ class Reductions:
             if self.fields and one.kind == "change" and replaced[one.field] != 1:
                 raise ValueError(
                     f"{self.who}: {replaced[one.field]} stages replace the field "
-                    f"'{self.fields[one.field]}', and 'change' is told of fields that one stage replaces; ask "
-                    "for another reduction of it."
+                    f"'{self.fields[one.field]}', and 'change' is told of fields that one stage replaces; "
+                    "ask for another reduction of it."
                 )
 
     def tell(self, core: _core.Stencil) -> None:

@@ -172,8 +172,8 @@ class _Stencil(Routine[StencilResult]):
             raise ValueError(f"{who}: al3 takes one field, and the state is a dict; leave the method out.")
         if self.changing and method == "al4" and self.stages > 1:
             raise ValueError(
-                f"{who}: an edge is a function of the step, which al4 takes of one stage; there are {self.stages}:"
-                " leave the method out."
+                f"{who}: an edge is a function of the step, which al4 takes of one stage; there are "
+                f"{self.stages}: leave the method out."
             )
         if blocks and method == "auto":
             method = "al1"
