@@ -61,7 +61,10 @@ def _time_loop(
     given: dict[str, Any] = {"coefficients": planned(shape, dtype)} if wave else {}
     routine: Any = stencil  # its face has compare, its function has not
     call = routine.compare if compare else functools.partial(routine.plan, method=method)
-    return call(weights(len(shape)), state, steps, out="simulated.zarr", **given, **options)
+    found: Plan | StencilComparison = call(
+        weights(len(shape)), state, steps, out="simulated.zarr", **given, **options
+    )
+    return found
 
 
 @click.command()
