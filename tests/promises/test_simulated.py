@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import flagstone as fl
 from flagstone import _core
+from flagstone._cli import cli
 from flagstone._machine.kernels import two_numbers
 from flagstone._machine.machine import Machine
 from flagstone._machine.profile import default
@@ -168,3 +170,25 @@ def test_the_command_line_simulates(node, tmp_path: Path):
         folder=tmp_path,
     )
     assert json.loads(said)["seconds"] == pytest.approx(_product(machine=node()).seconds)
+
+
+def test_the_command_line_simulates_time_loops(node):
+    """A plan of the named machine, and all methods beside each other; nothing exists."""
+
+    def told(*args):
+        made = CliRunner().invoke(cli, ["simulate", "stencil", "--dtype", "float32", *args])
+        assert made.exit_code == 0, made.output
+        return json.loads(made.output)
+
+    place, size = str(node(disk=1e9)), ("--shape", "128x64x256", "--steps", "6", "--memory", "256MiB")
+    a = fl.planned((128, 64, 256), "float32")
+    heat = {at: 0.1 * w + (not any(at)) for at, w in fl.laplacian(3).items()}
+    plan = fl.stencil.plan(heat, a, 6, out="never.zarr", machine=place, memory="256MiB")
+    assert told("--machine", place, *size, "--json")["seconds"] == pytest.approx(plan.seconds)
+    assert plan.seconds >= plan.bytes_read / 1e9
+    slow = told("--machine", str(node(disk=1e7)), *size, "--kernel", "wave", "--compare", "--json")["plans"]
+    assert set(slow) == {"al4", "al3", "al2", "al1", "sweep"}
+    assert all(one["seconds"] >= one["bytes_read"] / 1e7 for one in slow.values())
+    for args in (["stencil"], ["matmul"], ["stencil", "--shape", "3xx", "--steps", "2"]):
+        refused = CliRunner().invoke(cli, ["simulate", *args, "--machine", place])
+        assert refused.exit_code == 2, args

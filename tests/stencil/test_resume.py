@@ -104,3 +104,34 @@ def test_checkpoints_bound_a_superstep():
         assert fl.stencil.plan(*given, depth=4, **options).stencil.depth == 4
     with pytest.raises(ValueError, match="a number of seconds"):
         fl.Runtime(checkpoint="x")
+
+
+FIELDS = """
+import flagstone as fl, numpy as np
+
+def push(p, q):
+    return {"q": q[0, 0, 0] - 0.3 * (p[0, 0, 1] - p[0, 0, 0])}
+
+def squeeze(p, q):
+    return {"p": p[0, 0, 0] - 0.2 * (q[0, 0, 0] - q[0, 1, -1]) + 0.05 * q[1, 0, 0]}
+
+series = np.linspace(-1, 1, 12).astype("f4")
+done = fl.stencil(
+    [push, squeeze], {"p": fl.open("a.zarr"), "q": fl.open("b.zarr")}, 12, method=method, depth=depth,
+    boundary=["mirror", "neumann", "periodic"], sources=[(("q", 3, 4, 5), series)],
+    receivers=[("q", 3, 4, 6)],
+    reductions=["sum", ("q", "change")], memory="256MiB", out="run.zarr",
+)
+result = told() | {"digest": digest("run.zarr"), "traces": done.traces.tolist(),
+                   "change": done.reductions["q", "change"].tolist()}
+"""
+
+
+def test_fields_go_on_by_another_method(process, operands):
+    whole = process(FIELDS, method="al4", depth=4)
+    (operands / "run.zarr").rename(operands / "whole.zarr")
+    process(FIELDS, 1, method="al4", depth=3)
+    again = process(FIELDS, method="al2", depth=3)
+    assert again["what"].endswith("resumed at 25%")
+    for name in ("digest", "traces", "change"):
+        assert again[name] == whole[name], name

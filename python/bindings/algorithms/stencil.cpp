@@ -14,6 +14,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -26,9 +27,9 @@ namespace {
 struct Stencil {
   std::shared_ptr<stencil::Problem> problem = std::make_shared<stencil::Problem>();
   std::shared_ptr<stencil::Scheme> scheme = std::make_shared<stencil::Scheme>();
-  stencil::ReductionWish reductions;
-  std::shared_ptr<std::shared_ptr<stencil::StepReductions>> reduced =  // of the last run
-      std::make_shared<std::shared_ptr<stencil::StepReductions>>();
+  using Reductions = std::vector<std::shared_ptr<stencil::StepReductions>>;
+  std::vector<stencil::ReductionWish> reductions;                        // of each field that somebody asks of
+  std::shared_ptr<Reductions> reduced = std::make_shared<Reductions>();  // of the last run
   stencil::Wishes wishes;
   bool only_choose = false;  // jobs add no task
 
@@ -115,21 +116,35 @@ void snapshot(Stencil& self, const std::vector<Index>& steps, const Shape& first
   self.problem->snapshots.push_back(std::move(made));
 }
 
-void reduce(Stencil& self, const std::vector<std::string>& kinds,
+/// What is to be told of a field: 0 where there is one.
+void reduce(Stencil& self, std::size_t field, const std::vector<std::string>& kinds,
             const std::vector<std::pair<std::string, double>>& until, bool check) {
-  self.reductions = {};
-  self.reductions.check = check;
-  for (const std::string& kind : kinds) self.reductions.kinds.push_back(kernel::point_fold_from_name(kind));
-  for (const auto& [kind, most] : until) self.reductions.until.push_back({kernel::point_fold_from_name(kind), most});
-  for (const stencil::FoldKind kind : self.reductions.kinds) kernel::dtype_of_fold(kind, self.problem->dtype);
+  stencil::ReductionWish wish;
+  wish.check = check;
+  for (const std::string& kind : kinds) wish.kinds.push_back(kernel::point_fold_from_name(kind));
+  for (const auto& [kind, most] : until) wish.until.push_back({kernel::point_fold_from_name(kind), most});
+  for (const stencil::FoldKind kind : wish.kinds) kernel::dtype_of_fold(kind, self.problem->dtype);
+  if (self.reductions.size() <= field) self.reductions.resize(field + 1);
+  self.reductions[field] = std::move(wish);
+}
+
+Stencil::Reductions begun(const stencil::Problem& problem, const std::vector<stencil::ReductionWish>& asked) {
+  Stencil::Reductions made;
+  for (const stencil::ReductionWish& wish : asked)
+    made.push_back(wish.empty()
+                       ? nullptr
+                       : std::make_shared<stencil::StepReductions>(
+                             problem.dtype, problem.steps, problem.space.whole().count(), problem.space.shape, wish));
+  if (std::ranges::none_of(made, [](const auto& each) { return each != nullptr; })) made.clear();
+  return made;
 }
 
 /// The name of a reduction's dtype, and its bytes of the steps that the last run did.
-std::pair<std::string, nb::bytes> reduced(const Stencil& self, const std::string& name) {
+std::pair<std::string, nb::bytes> reduced(const Stencil& self, std::size_t field, const std::string& name) {
   const stencil::FoldKind kind = kernel::point_fold_from_name(name);
   const Dtype dtype = kernel::dtype_of_fold(kind, self.problem->dtype);
   const auto bytes = static_cast<std::size_t>(self.scheme->steps) * size_of(dtype);
-  return {std::string(name_of(dtype)), nb::bytes((*self.reduced)->values(kind).data(), bytes)};
+  return {std::string(name_of(dtype)), nb::bytes(self.reduced->at(field)->values(kind).data(), bytes)};
 }
 
 using RowsTold = std::vector<std::tuple<std::string, Shape, std::size_t>>;
@@ -199,8 +214,9 @@ void bind_stencil(nb::module_& m) {
       .def("stage", &stage, nb::arg("program"), nb::arg("replaced"), nb::arg("inputs"))
       .def("snapshot", &snapshot, nb::arg("steps"), nb::arg("first"), nb::arg("number"), nb::arg("stride"),
            nb::arg("kept"), nb::arg("field"))
-      .def("reduce", &reduce, nb::arg("kinds"), nb::arg("until"), nb::arg("check"))
-      .def("reduced", &reduced, nb::arg("kind"))
+      .def("names", [](Stencil& self, const std::vector<std::string>& names) { self.problem->names = names; })
+      .def("reduce", &reduce, nb::arg("field"), nb::arg("kinds"), nb::arg("until"), nb::arg("check"))
+      .def("reduced", &reduced, nb::arg("field"), nb::arg("kind"))
       .def_prop_ro("steps", [](const Stencil& self) { return self.scheme->steps; })
       .def("wish",
            [](Stencil& self, const std::string& method, const Shape& block, Index depth, const Shape& cache_block,
@@ -235,10 +251,7 @@ void bind_stencil(nb::module_& m) {
                 *scheme = stencil::choose(*problem, wishes, graph.budget(), graph.workers());
                 return;
               }
-              if (!asked.empty())
-                problem->reductions = std::make_shared<stencil::StepReductions>(
-                    problem->dtype, problem->steps, problem->space.whole().count(), problem->space.shape, asked);
-              *reduced = problem->reductions;
+              *reduced = problem->reductions = begun(*problem, asked);
               *scheme = stencil::run(graph, problem, wishes);
             }};
           },

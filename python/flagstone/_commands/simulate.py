@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,11 @@ from .._lazy.creation import planned
 from .._linalg.matmul import matmul
 from .._machine.machine import Machine
 from .._runtime.plan import Plan
+from .._stencil.compare import METHODS, StencilComparison
+from .._stencil.given.weights import laplacian
+from .._stencil.stencil import stencil
 from .options import Size, print_json
+from .stencils import heat
 
 #: What each routine is planned with: rows, columns, inner extent.
 _ROUTINES: dict[str, Callable[..., Plan]] = {
@@ -30,10 +35,41 @@ _ROUTINES: dict[str, Callable[..., Plan]] = {
     ),
 }
 
+#: Weights of a step, and whether it is of time order 2 with a coefficient: the wave's velocities.
+_KERNELS: dict[str, tuple[Callable[[int], dict[tuple[int, ...], float]], bool]] = {
+    "heat": (lambda ndim: heat(ndim, 2, 0.1), False),
+    "wave": (lambda ndim: laplacian(ndim, 8), True),
+}
+
+
+def _extents(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = text.split("x")
+    if not 1 <= len(parts) <= 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise click.BadParameter(f"{text!r}; 1 to 3 extents as 512x512x1024 are needed.", ctx, param)
+    return tuple(int(part) for part in parts)
+
+
+def _time_loop(
+    kernel: str, shape: tuple[int, ...], dtype: str, steps: int, method: str, compare: bool,
+    options: dict[str, Any],
+) -> Plan | StencilComparison:  # fmt: skip
+    weights, wave = _KERNELS[kernel]
+    field = planned(shape, dtype)
+    state = (planned(shape, dtype), field) if wave else field
+    given: dict[str, Any] = {"coefficients": planned(shape, dtype)} if wave else {}
+    routine: Any = stencil  # its face has compare, its function has not
+    call = routine.compare if compare else functools.partial(routine.plan, method=method)
+    found: Plan | StencilComparison = call(
+        weights(len(shape)), state, steps, out="simulated.zarr", **given, **options
+    )
+    return found
+
 
 @click.command()
-@click.argument("routine", type=click.Choice(sorted(_ROUTINES)))
-@click.option("-n", "rows", type=click.IntRange(min=1), required=True, help="Rows.")
+@click.argument("routine", type=click.Choice(sorted([*_ROUTINES, "stencil"])))
+@click.option("-n", "rows", type=click.IntRange(min=1), help="Rows.")
 @click.option("--cols", type=click.IntRange(min=1), help="Columns. [default: as rows]")
 @click.option("--inner", type=click.IntRange(min=1), help="Inner extent of a product. [default: as rows]")
 @click.option("--dtype", default="float64", show_default=True)
@@ -41,13 +77,29 @@ _ROUTINES: dict[str, Callable[..., Plan]] = {
     "--machine", required=True, metavar="FILE", help="A machine file (flagstone calibrate --machine)."
 )
 @click.option("--memory", type=Size(), help="Limit of the call. [default: the machine's]")
+@click.option("--shape", callback=_extents, help="Of a stencil's field, as 512x512x1024.")
+@click.option("--steps", type=click.IntRange(min=1), help="Of a stencil.")
+@click.option(
+    "--kernel", type=click.Choice(sorted(_KERNELS)), default="heat", show_default=True, help="Likewise."
+)
+@click.option("--method", type=click.Choice(["auto", *METHODS]), default="auto", show_default=True)
+@click.option("--compare", is_flag=True, help="What every method of a stencil would do.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def simulate(
-    routine: str, rows: int, cols: int | None, inner: int | None, dtype: str, machine: str,
-    memory: int | None, as_json: bool,
+    routine: str, rows: int | None, cols: int | None, inner: int | None, dtype: str, machine: str,
+    memory: int | None, shape: tuple[int, ...] | None, steps: int | None, kernel: str, method: str,
+    compare: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Plan ROUTINE on operands that do not exist, on the machine that FILE describes."""
     node = Machine.read(machine)
     options: dict[str, Any] = {"machine": node, "memory": memory or node.memory}
-    plan = _ROUTINES[routine](dtype, rows, cols or rows, inner or rows, **options)
+    plan: Plan | StencilComparison
+    if routine == "stencil":
+        if shape is None or steps is None:
+            raise click.UsageError("give --shape and --steps, of the field and of the loop.")
+        plan = _time_loop(kernel, shape, dtype, steps, method, compare, options)
+    elif rows is None:
+        raise click.UsageError("give -n, the rows.")
+    else:
+        plan = _ROUTINES[routine](dtype, rows, cols or rows, inner or rows, **options)
     print_json(plan.as_dict()) if as_json else click.echo(str(plan))

@@ -69,7 +69,7 @@ def _function(text: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _heat(ndim: int, order: int, rate: float) -> dict[tuple[int, ...], float]:
+def heat(ndim: int, order: int, rate: float) -> dict[tuple[int, ...], float]:
     """Return the weights of u + rate Δu."""
     weights = {at: rate * weight for at, weight in laplacian(ndim, order).items()}
     weights[(0,) * ndim] += 1.0
@@ -141,7 +141,7 @@ def stencil(
             }
             call = functools.partial(routine, field, steps, **options)
         else:
-            how: Any = _heat(field.ndim, int(order or 2), rate) if kernel == "heat" else _function(kernel)
+            how: Any = heat(field.ndim, int(order or 2), rate) if kernel == "heat" else _function(kernel)
             options |= {"boundary": boundary}
             options |= {"coefficients": [dense_matrix("stencil", path) for path in coefficients]}
             call = functools.partial(routine, how, field, steps, **options)

@@ -19,8 +19,11 @@ __all__ = ["set_stages"]
 def set_stages(
     who: str, core: _core.Stencil, kernel: Any, names: Sequence[str], ndim: int, dtype: np.dtype[Any],
     coefficients: int,
-) -> tuple[str, str]:  # fmt: skip
-    """Tell the core the stages of a step; return how plans call them, and a text that tells them apart."""
+) -> tuple[str, str, list[int]]:  # fmt: skip
+    """Tell the core the stages of a step.
+
+    Returns how plans call them, a text that tells them apart, and how many stages replace each field.
+    """
     given = list(kernel) if isinstance(kernel, (list, tuple)) else [kernel]
     if not given or not all(callable(stage) for stage in given):
         raise TypeError(
@@ -28,14 +31,18 @@ def set_stages(
             "of such (stages), is needed."
         )
     told = []
+    number_of = [0] * len(names)
+    core.names(list(names))
     for stage in given:
         values = _traced(who, stage, names, ndim, dtype, coefficients)
         program, numbers, inputs = lowered_all(list(values.values()), dtype)
         replaced = [(names.index(name), number) for name, number in zip(values, numbers, strict=True)]
         core.stage(program, replaced, inputs)
+        for field, _ in replaced:
+            number_of[field] += 1
         told.append(";".join(f"{name}={told_expression(value)}" for name, value in values.items()))
     stages = f"{len(given)} stages" if len(given) > 1 else "one stage"
-    return f"{stages} of {len(names)} fields", "|".join(told)
+    return f"{stages} of {len(names)} fields", "|".join(told), number_of
 
 
 def _traced(

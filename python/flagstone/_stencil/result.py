@@ -37,17 +37,18 @@ class StencilResult(NamedTuple):
     traces : ndarray, steps x receivers
         The field's values at the receivers after each step.
     reductions : dict of ndarray
-        One value a step, by name.
+        One value a step, by name, as it was asked for: of several fields ``("u", "max")`` too.
     """
 
     state: Any
     steps: int
     snapshots: dict[str, Array]
     traces: NDArray[Any]
-    reductions: dict[str, NDArray[Any]]
+    reductions: dict[Any, NDArray[Any]]
 
     def __repr__(self) -> str:
-        more = f"reductions {', '.join(self.reductions)}" if self.reductions else ""
+        told = [one if isinstance(one, str) else " of ".join(one[::-1]) for one in self.reductions]
+        more = f"reductions {', '.join(told)}" if told else ""
         steps = f"{self.steps} steps"
         return told_result("StencilResult", self.state, steps, self.snapshots, self.traces, more)
 

@@ -47,6 +47,8 @@ class _Stencil(Routine[StencilResult]):
 
     operation = "stencil"
     told_kernel: Any  #: as records have it
+    replaced: Sequence[int] = ()  #: of several fields: by how many stages each
+    stages: int = 1  #: of a step
 
     def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, memory: Any) -> None:
         super().__init__(Call("stencil", memory))
@@ -70,9 +72,10 @@ class _Stencil(Routine[StencilResult]):
     def _set_kernel(self, kernel: Any) -> None:
         who, ndim, given = self.call.who, len(self.shape), len(self.coefficients)
         if self.names:
-            self.kernel, self.told_kernel = set_stages(
+            self.kernel, self.told_kernel, self.replaced = set_stages(
                 who, self.core, kernel, self.names, ndim, self.dtype, given
             )
+            self.stages = len(kernel) if isinstance(kernel, (list, tuple)) else 1
             self.kernel_text = self.told_kernel
         elif isinstance(kernel, (Mapping, np.ndarray)):
             weights = given_weights(who, kernel, ndim)
@@ -115,8 +118,8 @@ class _Stencil(Routine[StencilResult]):
         found: list[Snapshot] = given_snapshots(who, snapshots, self.shape, self.steps, self.names)
         for snapshot in found:
             snapshot.tell(self.core)
-        self.reductions = Reductions(who, reductions, until, check, self.dtype)
-        self.reductions.check_state(who, bool(self.names), self.shape)
+        self.reductions = Reductions(who, reductions, until, check, self.dtype, self.names)
+        self.reductions.check_state(self.shape, self.replaced)
         self.reductions.tell(self.core)
         self.spacing = None if spacing is None else spacings(who, len(self.shape), spacing)
         self.dt = None if dt is None else number(who, "dt", dt)
@@ -165,8 +168,13 @@ class _Stencil(Routine[StencilResult]):
             raise ValueError(
                 f"{who}: an edge is a function of the step, which al3 does not take; leave the method out."
             )
-        if self.names and method not in ("auto", "al1", "sweep"):
-            raise ValueError(f"{who}: several fields are stepped by al1 or sweep; {method} takes one field.")
+        if self.names and method == "al3":
+            raise ValueError(f"{who}: al3 takes one field, and the state is a dict; leave the method out.")
+        if self.changing and method == "al4" and self.stages > 1:
+            raise ValueError(
+                f"{who}: an edge is a function of the step, which al4 takes of one stage; there are "
+                f"{self.stages}: leave the method out."
+            )
         if blocks and method == "auto":
             method = "al1"
         if not isinstance(overlap, (bool, np.bool_)):
@@ -211,8 +219,7 @@ class _Stencil(Routine[StencilResult]):
         return told_call(
             *self.given, self.fields.snapshots, self.sources, kernel=self.told_kernel, steps=self.steps,
             boundary=self.sides, receivers=self.receivers, names=self.names, spacing=self.spacing, dt=self.dt,
-            reductions=self.reductions.names, until=dict(self.reductions.until) or None,
-            check=self.reductions.check,
+            reductions=self.reductions.names, until=self.reductions.until, check=self.reductions.check,
         )  # fmt: skip
 
     def effort(self) -> tuple[float, float]:
@@ -291,7 +298,7 @@ class _Stencil(Routine[StencilResult]):
         steps = self.core.steps
         traces = self.traces.close().T[:steps]
         reductions = self.reductions.found(self.core)
-        vectors = {f"reductions/{name}": values for name, values in reductions.items()}
+        vectors = self.reductions.vectors(reductions)
         if traces.shape[1]:
             vectors["traces"] = traces
         states, snapshots = self.fields.close(steps, self.spacing, self.dt, vectors)
@@ -313,8 +320,8 @@ def stencil(
     sources: Sequence[Any] = (),
     receivers: Sequence[Any] = (),
     snapshots: Mapping[str, Any] | None = None,
-    reductions: Sequence[str] = (),
-    until: Mapping[str, float] | None = None,
+    reductions: Sequence[Any] = (),
+    until: Mapping[Any, float] | None = None,
     check: bool = False,
     spacing: float | Sequence[float] | None = None,
     dt: float | None = None,
@@ -359,12 +366,14 @@ def stencil(
         every 16 steps, ``([1, 10, 100], np.s_[::4, ::4, ::4])`` for chosen steps; a number of steps alone:
         the whole field; of several fields ``(16, "u", np.s_[...])``. Compressed, each written once, while
         its points are made: nothing is read for it.
-    reductions : sequence of {"max", "min", "sum", "l2", "change"}
+    reductions : sequence of {"max", "min", "sum", "l2", "change"}, or of (field, such)
         What to tell of the field after each step: extremes, the sum, the root of the sum of squares, the
         largest change of a point. Sums are exact and rounded once, integers' are modulo 2^64: no choice
-        changes a bit. NaN anywhere makes them NaN.
+        changes a bit. NaN anywhere makes them NaN. Of several fields: of the first, or ``("u", "max")``;
+        'change' is of fields that one stage replaces.
     until : dict, optional
-        ``{"change": 1e-6}``: ends at the end of the superstep in which a reduction was at most so much.
+        ``{"change": 1e-6}``, of several fields ``{("u", "change"): 1e-6}`` too: ends at the end of the
+        superstep in which a reduction was at most so much.
     check : bool
         Whether to look for NaN and Inf, at the end of every superstep.
     spacing, dt : float, optional
@@ -402,7 +411,8 @@ def stencil(
 
     Notes
     -----
-    A group holds the state ("state", or "now" and "before"), "traces", "reductions/NAME", and for each
+    A group holds the state ("state", or "now" and "before"), "traces", "reductions/NAME" (of
+    several fields "reductions/FIELD/NAME"), and for each
     snapshot a group "snapshots/NAME" of the array NAME and its coordinates "time", "z", "y", "x", which
     xarray opens as it is. `until` and `check` make supersteps wait for each other; a loop that ends early
     writes the field once more.

@@ -229,14 +229,14 @@ def kept(method):
     )  # fmt: skip
 
 
-@entry("time loops of fields", variants=("al1", "sweep"))
+@entry("time loops of fields", variants=("al4", "al2", "al1", "sweep"))
 def fields(method):
     a, b = fl.open("a.zarr"), fl.open("small.zarr")
     stages = [
         lambda u, v: {"u": u[0, 0] + 0.1 * (v[0, 1] - v[0, 0])},
         lambda u, v: {"v": v[0, 0] + 0.1 * (u[0, 0] - u[-1, 0])},
     ]
-    return lambda: fl.stencil(stages, {"u": a, "v": b}, 3, method=method)
+    return lambda: fl.stencil(stages, {"u": a, "v": b}, 3, method=method, reductions=[("v", "change")])
 
 
 @entry("the wave equation", "wave", "wave.plan", "wave.compare", "sponge", "laplacian", "points")

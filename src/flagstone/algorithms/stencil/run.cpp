@@ -19,7 +19,10 @@ Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& w
   }
   Charge charge, edges;
   if (const std::uint64_t bytes = problem->edge_bytes()) edges = graph.charge(bytes);
-  if (problem->reductions) charge = graph.charge(StepReductions::bytes(problem->steps, problem->reductions->wish()));
+  std::uint64_t told = 0;
+  for (const auto& each : problem->reductions)
+    if (each) told += StepReductions::bytes(problem->steps, each->wish());
+  if (told > 0) charge = graph.charge(told);
   Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
   if (scheme.method == Method::al3) {
     const Axes unit = result_units(*problem);

@@ -36,7 +36,6 @@ std::vector<Index> depths(Index steps, Index most) {
 Wishes clamped(const Problem& problem, Wishes wishes) {
   const Axes& n = problem.space.shape;
   const Index steps = std::max<Index>(1, problem.left());
-  if (problem.fields() && wishes.method == "auto") wishes.method = "al1";  // others step one field
   for (std::size_t d = 0; d < 3; ++d) wishes.block[d] = std::min(wishes.block[d], n[d]);
   if (wishes.depth > 0) wishes.depth = Supersteps(steps, wishes.depth)[0];  // of balanced supersteps
   wishes.levels = std::min(wishes.levels, steps);
@@ -60,8 +59,8 @@ class Chooser {
     if (method == "auto" || method == "al4") wavefronts();
     if (method == "auto" || method == "al1") blocks(Method::al1, most_depth);
     if (method == "al2") blocks(Method::al2, most_depth);
-    if (problem_.left() > 0 && (method == "al3" || (method == "auto" && !problem_.saved && !problem_.edges_change())))
-      blocks(Method::al3, most_depth);
+    const bool skews = !problem_.saved && !problem_.edges_change() && !problem_.fields();
+    if (problem_.left() > 0 && (method == "al3" || (method == "auto" && skews))) blocks(Method::al3, most_depth);
     if (method == "sweep") blocks(Method::sweep, 1);
     Scheme scheme = best_ ? *best_ : smallest();
     scheme.fits = best_.has_value(), scheme.seconds = seconds(scheme);
@@ -92,6 +91,8 @@ class Chooser {
 
   void wavefronts() {
     if (problem_.left() == 0 || problem_.axes.size() == 1) return;
+    // Ghosts of a level are made once, and two steps would read them.
+    if (problem_.stages.size() > 1 && problem_.edges_change()) return;
     for (const Index depth : wishes_.depth > 0 ? std::vector<Index>{std::min(wishes_.depth, problem_.left())}
                                                : depths(problem_.left(), most_depth))
       for (Index planes = most_planes(); planes >= units_[0]; planes -= std::max(units_[0], planes / 8)) {
@@ -120,7 +121,7 @@ class Chooser {
     const std::size_t d = strip_axis(problem_);
     scheme.strip = n[d];
     if (!can_cut(problem_)) return scheme;
-    const Index least = std::max<Index>(1, 2 * problem_.space.radius[d]);
+    const Index least = std::max<Index>(1, face_rows(problem_));
     scheme.strip = std::min(n[d], d == 1 ? Index{64} : Index{64} << 10);
     while (scheme.strip / 2 >= std::max<Index>(least, 8) && group_bytes(problem_, scheme) > wishes_.cache)
       scheme.strip /= 2;
@@ -221,7 +222,8 @@ class Chooser {
     Axes edges = block, halo;
     for (std::size_t d = 0; d < 3; ++d) halo[d] = 2 * problem_.space.radius[d] * (steps + 1);
     const auto bytes = [&] {
-      double all = 2 * static_cast<double>(problem_.item());
+      double all =
+          2 * static_cast<double>(problem_.item()) * static_cast<double>(problem_.fields() ? problem_.order() : 1);
       for (std::size_t d = 0; d < 3; ++d) all *= static_cast<double>(edges[d] + halo[d]);
       return all;
     };
@@ -393,7 +395,7 @@ class Chooser {
       const std::size_t d = strip_axis(problem_);
       scheme.strip = problem_.space.shape[d];
       if (wishes_.strip > 0 && can_cut(problem_))
-        scheme.strip = std::max({wishes_.strip, Index{1}, 2 * problem_.space.radius[d]});
+        scheme.strip = std::max({wishes_.strip, Index{1}, face_rows(problem_)});
       return made(Method::al4, {}, scheme, wavefront_bytes(problem_, scheme, workers_));
     }
     if (wishes_.method == "al3" && problem_.left() > 0) {

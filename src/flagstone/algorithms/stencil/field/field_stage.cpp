@@ -12,13 +12,15 @@ FieldStage::FieldStage(kernel::Program program, std::vector<std::pair<std::size_
     for (std::size_t d = 0; d < 3; ++d) radius_[d] = std::max(radius_[d], std::abs(input.offset[d]));
 }
 
-void FieldStage::run(const kernel::Range3& range, std::span<const kernel::Points> fields,
-                     std::span<const kernel::Points> to, std::span<const kernel::Points> coefficients,
-                     std::byte* scratch) const {
+void FieldStage::run(const kernel::Range3& range, const Place& fields, std::span<const kernel::Points> to,
+                     std::span<const kernel::Points> coefficients, std::byte* scratch) const {
   const Index n = range.extent(2), x = range.first[2];
   const auto item = static_cast<Index>(size_of(dtype_));
+  const auto row_at = [&](std::byte* data, Index stride) {
+    return Tile{data, dtype_, {n}, {stride}, static_cast<std::size_t>(n * item)};
+  };
   const auto row = [&](const kernel::Points& points, const kernel::Axes& at) {
-    return Tile{points.at(at[0], at[1], at[2]), dtype_, {n}, {points.strides[2]}, static_cast<std::size_t>(n * item)};
+    return row_at(points.at(at[0], at[1], at[2]), points.strides[2]);
   };
   std::vector<Tile> inputs(inputs_.size());
   std::vector<kernel::StoreTarget> stores(replaced_.size());
@@ -26,8 +28,8 @@ void FieldStage::run(const kernel::Range3& range, std::span<const kernel::Points
     for (Index y = range.first[1]; y < range.last[1]; ++y) {
       for (std::size_t i = 0; i < inputs_.size(); ++i) {
         const auto& [coefficient, number, offset] = inputs_[i];
-        inputs[i] =
-            row(coefficient ? coefficients[number] : fields[number], {z + offset[0], y + offset[1], x + offset[2]});
+        const kernel::Axes at{z + offset[0], y + offset[1], x + offset[2]};
+        inputs[i] = coefficient ? row(coefficients[number], at) : row_at(fields(number, at), item);
       }
       for (std::size_t i = 0; i < replaced_.size(); ++i)
         stores[i] = {replaced_[i].second, row(to[replaced_[i].first], {z, y, x})};

@@ -1,5 +1,6 @@
 #pragma once
 // Stages of a step: fused expressions over several fields, each of which replaces some of them.
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -24,9 +25,11 @@ class FieldStage {
   FieldStage(kernel::Program program, std::vector<std::pair<std::size_t, int>> replaced, Dtype dtype,
              std::vector<FieldInput> inputs);
 
+  /// Where an element of a field lies, those after it along axis 2 beside it.
+  using Place = std::function<std::byte*(std::size_t field, const kernel::Axes& at)>;
   /// to[f] := value on a range, of each replaced field f; buffers of `fields` and `to` do not overlap. `scratch`:
   /// scratch_bytes(), aligned to a cache line.
-  void run(const kernel::Range3& range, std::span<const kernel::Points> fields, std::span<const kernel::Points> to,
+  void run(const kernel::Range3& range, const Place& fields, std::span<const kernel::Points> to,
            std::span<const kernel::Points> coefficients, std::byte* scratch) const;
   const std::vector<std::pair<std::size_t, int>>& replaced() const { return replaced_; }
   const kernel::Axes& radius() const { return radius_; }

@@ -9,20 +9,20 @@ struct Observed {
   std::shared_ptr<const Problem> problem;
   std::vector<SnapshotPiece> pieces;
 
-  /// Of several fields: all of them after `step`.
-  void see_fields(Index step, std::span<const kernel::Points> to, const Range3& range,
-                  std::span<const Tile> tiles) const {
-    for (const SnapshotPiece& piece : pieces)
-      if (piece.step == step) piece.copy(to[piece.snapshot->field], range, tiles[piece.access], problem->space.item);
-  }
-
-  /// `to` holds a range of the field after `step`, `from` the one before; each point of a step is shown once, by the
-  /// task that Observers::task was told of.
-  void see(Index step, const kernel::Points& from, const kernel::Points& to, const Range3& range,
+  /// `to` holds a range of the field (of each of several) after `step`, `from` before it; each point of a step is shown
+  /// once, by the task that Observers::task was told of.
+  void see(Index step, std::span<const kernel::Points> from, std::span<const kernel::Points> to, const Range3& range,
            std::span<const Tile> tiles) const {
     for (const SnapshotPiece& piece : pieces)
-      if (piece.step == step) piece.copy(to, range, tiles[piece.access], problem->space.item);
-    if (problem->reductions && !range.empty()) problem->reductions->add(step, from, to, range);
+      if (piece.step == step) piece.copy(to[piece.snapshot->field], range, tiles[piece.access], problem->space.item);
+    if (range.empty()) return;
+    for (std::size_t field = 0; field < problem->reductions.size(); ++field)
+      if (problem->reductions[field]) problem->reductions[field]->add(step, from[field], to[field], range);
+  }
+
+  void see(Index step, const kernel::Points& from, const kernel::Points& to, const Range3& range,
+           std::span<const Tile> tiles) const {
+    see(step, {&from, 1}, {&to, 1}, range, tiles);
   }
 };
 

@@ -2,6 +2,7 @@
 // A time loop over a field: what is computed, from what, to where. No schedule.
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "flagstone/algorithms/stencil/field/snapshots.hpp"
@@ -50,9 +51,10 @@ struct Problem {
   std::vector<std::size_t> receiver_fields;  // of each
   Array traces;                              // receivers × steps, in memory
   std::vector<Snapshot> snapshots;
-  std::shared_ptr<StepReductions> reductions;  // null: nobody asks
-  bool saved = false;                          // an epoch may be saved after each superstep; of planned runs, too
-  double longest_superstep = 0;                // seconds, where depth is chosen; 0: any
+  std::vector<std::shared_ptr<StepReductions>> reductions;  // of each field; null, or none: nobody asks
+  std::vector<std::string> names;                           // of several fields
+  bool saved = false;            // an epoch may be saved after each superstep; of planned runs, too
+  double longest_superstep = 0;  // seconds, where depth is chosen; 0: any
   std::shared_ptr<Checkpoint> checkpoint;
   bool overlap = true;   // disk and processors work at once; else blocks are read, computed and written in turn
   ScratchSpace scratch;  // for what lies between supersteps and has no room in memory

@@ -53,7 +53,16 @@ std::span<std::byte> traces_of(const Problem& problem) {
   return {problem.traces.store().memory(), bytes};
 }
 
-std::string name_of_values(FoldKind kind) { return "reduction " + std::to_string(static_cast<int>(kind)); }
+/// f(name of a checkpoint's part, values) of every reduction of every field.
+template <class F>
+void each_values(const Problem& problem, const F& f) {
+  for (std::size_t field = 0; field < problem.reductions.size(); ++field) {
+    if (!problem.reductions[field]) continue;
+    for (const FoldKind kind : problem.reductions[field]->wish().kinds)
+      f("reduction " + std::to_string(static_cast<int>(kind)) + (field > 0 ? " " + std::to_string(field) : ""),
+        problem.reductions[field]->values(kind));
+  }
+}
 
 }  // namespace
 
@@ -179,11 +188,9 @@ void States::end(Index s, Index step) {
   std::vector<Checkpoint::Part> parts{Checkpoint::part("epoch", &epoch, 1)};
   const std::span<std::byte> traces = traces_of(*problem_);
   parts.push_back(Checkpoint::part("traces", traces.data(), traces.size()));
-  if (problem_->reductions)
-    for (const FoldKind kind : problem_->reductions->wish().kinds) {
-      const std::vector<std::byte>& values = problem_->reductions->values(kind);
-      parts.push_back(Checkpoint::part(name_of_values(kind), values.data(), values.size()));
-    }
+  each_values(*problem_, [&](const std::string& name, const std::vector<std::byte>& values) {
+    parts.push_back(Checkpoint::part(name, values.data(), values.size()));
+  });
   checkpoint->save(static_cast<double>(step) / static_cast<double>(problem_->steps), parts);
   saved_ = epoch.place;
 }
@@ -194,11 +201,9 @@ Epoch load_epoch(const Problem& problem) {
   problem.checkpoint->load("epoch", &epoch, sizeof epoch);
   const std::span<std::byte> traces = traces_of(problem);
   problem.checkpoint->load("traces", traces.data(), traces.size());
-  if (problem.reductions)
-    for (const FoldKind kind : problem.reductions->wish().kinds) {
-      std::vector<std::byte>& values = problem.reductions->values(kind);
-      problem.checkpoint->load(name_of_values(kind), values.data(), values.size());
-    }
+  each_values(problem, [&](const std::string& name, std::vector<std::byte>& values) {
+    problem.checkpoint->load(name, values.data(), values.size());
+  });
   return epoch;
 }
 

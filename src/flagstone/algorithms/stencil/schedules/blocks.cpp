@@ -79,23 +79,15 @@ void hear(const BlockWork& work, const BlockWork::Trace& trace, std::span<const 
               made.at(trace.point[0], trace.point[1], trace.point[2]), work.problem->space.item);
 }
 
-/// The same as after_step, of several fields.
-void after_step_of_fields(const BlockWork& work, std::span<const Tile> tiles, Index step,
-                          std::span<const kernel::Points> made, const Range3& computed) {
+/// What a step leaves: sources, and what observers and receivers get of points that are this block's.
+void after_step(const BlockWork& work, std::span<const Tile> tiles, Index step, std::span<const kernel::Points> before,
+                std::span<const kernel::Points> made, const Range3& computed, const Range3& own) {
   for (std::size_t field = 0; field < made.size(); ++field)
     inject(*work.problem, work.first_step + step, made[field], computed, field);
-  work.observed.see_fields(work.first_step + step, made, work.core, tiles);
-  for (const BlockWork::Trace& trace : work.traces) hear(work, trace, tiles, step, made[trace.field]);
-}
-
-/// What a step leaves: sources, and what observers and receivers get of points that are this block's.
-void after_step(const BlockWork& work, std::span<const Tile> tiles, Index step, const kernel::Points& before,
-                const kernel::Points& made, const Range3& computed, const Range3& own) {
-  inject(*work.problem, work.first_step + step, made, computed);
   work.observed.see(work.first_step + step, before, made, kernel::intersect(own, work.core), tiles);
   for (const BlockWork::Trace& trace : work.traces) {
     if (kernel::intersect(own, point_range(trace.point)).empty()) continue;
-    hear(work, trace, tiles, step, made);
+    hear(work, trace, tiles, step, made[trace.field]);
   }
 }
 
@@ -116,18 +108,17 @@ void run_block(const BlockWork& work, std::span<const Tile> tiles) {
     coefficients.push_back(other.points(taken(other.bytes())));
     gather(problem, pieces, tiles, coefficients.back(), work.coefficient_range());
   }
-  const auto after = [&](Index t, const kernel::Points& before, const kernel::Points& made, const Range3& computed,
+  const auto after = [&](Index t, std::span<const kernel::Points> before, std::span<const kernel::Points> made,
+                         const Range3& computed,
                          const Range3& own) { after_step(work, tiles, t, before, made, computed, own); };
-  if (problem.fields()) {
-    const auto shown = [&](Index t, std::span<const kernel::Points> fields, const Range3& computed) {
-      after_step_of_fields(work, tiles, t, fields, computed);
-    };
-    const auto grown = [&](const Axes& by) { return work.grown_by(by); };
-    run_stages({problem, work.first_step, work.depth, work.open, grown, shown, coefficients}, now, then, memory);
-  } else if (work.cache.depth > 0 && work.depth > 0) {
-    const auto range = [&](Index t) { return work.range(t); };
-    run_nested({problem, work.cache, work.first_step, work.depth, work.open, range, after, coefficients}, now, then,
+  const auto grown = [&](const Axes& by) { return work.grown_by(by); };
+  if (work.cache.depth > 0 && work.depth > 0) {
+    run_nested({problem, work.cache, work.first_step, work.depth, work.open, grown, after, coefficients}, now, then,
                memory);
+  } else if (problem.fields()) {
+    const auto shown = [&](Index t, std::span<const kernel::Points> before, std::span<const kernel::Points> made,
+                           const Range3& computed) { after(t, before, made, computed, work.core); };
+    run_stages({problem, work.first_step, work.depth, work.open, grown, shown, coefficients}, now, then, memory);
   } else {
     now.insert(now.end(), then.begin(), then.end());
     kernel::Space space = problem.space;
@@ -135,7 +126,7 @@ void run_block(const BlockWork& work, std::span<const Tile> tiles) {
       space.step = work.first_step + t - 1;
       kernel::fill_ghosts(space, now[0], work.range(t - 1), work.open);
       step_on(problem, block_fields(now[0], now[1], now[1], coefficients), work.range(t), work.rows, memory);
-      after(t, now[0], now[1], work.range(t), work.core);
+      after(t, {now.data(), 1}, {&now[1], 1}, work.range(t), work.core);
       std::swap(now[0], now[1]);
     }
   }

@@ -72,17 +72,19 @@ Counts nested_counts(const Problem& problem, const BlockScheme& scheme, Index de
 }
 
 Counts wavefront_counts(const Problem& problem, const WavefrontScheme&, Index depth) {
+  const Versions versions(problem);
   const Axes& n = problem.space.shape;
   const double plane = static_cast<double>(n[1]) * static_cast<double>(n[2]);
   const bool periodic = problem.space.periodic(0);
   const auto planes = [&](Index level) {
-    return plane * static_cast<double>(n[0] + (periodic ? 2 * problem.space.radius[0] * (depth - level) : 0));
+    return plane *
+           static_cast<double>(n[0] + (periodic ? 2 * versions.radius()[0] * (depth * versions.stages() - level) : 0));
   };
   Counts counts;
-  counts.read = planes(0) + static_cast<double>(problem.order() - 1) * planes(1);
+  counts.read = planes(0) + static_cast<double>(problem.order() - 1) * planes(problem.fields() ? 0 : 1);
   counts.given = static_cast<double>(problem.coefficients.size()) * planes(1);
   counts.written = static_cast<double>(problem.order()) * plane * static_cast<double>(n[0]);
-  for (Index t = 1; t <= depth; ++t) counts.updates += planes(t);
+  for (Index t = 1; t <= depth; ++t) counts.updates += planes(t * versions.stages());
   return counts;
 }
 
@@ -90,9 +92,10 @@ double wavefront_faces(const Problem& problem, const WavefrontScheme& scheme, In
   const Levels levels(problem, scheme, depth);
   double elements = 0;
   for (Index strip = 1; strip < levels.strips(); ++strip)
-    for (Index level = 1; level < depth; ++level) {
+    for (Index level = 1; level < levels.depth(); ++level) {
       const Interval planes = levels.planes(level);
-      elements += static_cast<double>(levels.range(0, levels.face(level, strip)).count() * planes.length());
+      const auto fields = static_cast<double>(levels.versions().replaced(level).size());
+      elements += fields * static_cast<double>(levels.range(0, levels.face(level, strip)).count() * planes.length());
     }
   return elements;
 }

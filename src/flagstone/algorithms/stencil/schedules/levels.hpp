@@ -4,16 +4,20 @@
 #include <vector>
 
 #include "flagstone/algorithms/stencil/field/problem.hpp"
+#include "flagstone/algorithms/stencil/schedules/versions.hpp"
 #include "flagstone/algorithms/stencil/schedules/wavefront.hpp"
 
 namespace flagstone::stencil {
 
-/// Levels 0 (what is read) to `depth`; h: the radius along the axis in question.
+/// Levels 0 (what is read) to depth(): each a step, of several fields a stage of one; h: how far each reaches along the
+/// axis in question.
 class Levels {
  public:
-  Levels(const Problem& problem, const WavefrontScheme& scheme, Index depth);
+  Levels(const Problem& problem, const WavefrontScheme& scheme, Index steps);
 
   Index depth() const { return depth_; }
+  Index steps() const { return depth_ / versions_.stages(); }
+  const Versions& versions() const { return versions_; }
   Index strips() const { return strips_; }
   Index groups() const { return ceil_div(depth_, levels_); }
   /// Levels [first, last] of a group.
@@ -40,11 +44,11 @@ class Levels {
   std::uint64_t plane_bytes() const { return plane_bytes_; }
   std::uint64_t face_plane_bytes() const { return face_bytes_; }
   std::uint64_t face_bytes() const;  // of a batch
-  /// Plane `plane` of a level in the ring of a strip.
-  kernel::Points in_ring(std::byte* ring, Index level, Index strip, Index plane) const;
+  /// Plane `plane` of a level in the ring of a strip, of a field that it replaces.
+  kernel::Points in_ring(std::byte* ring, Index level, Index strip, Index plane, std::size_t field) const;
   /// A plane like those of the level, in memory of its own.
   kernel::Points like_ring(std::byte* memory, Index level, Index strip, Index plane) const;
-  kernel::Points in_face(std::byte* face, Index batch, Index level, Index strip, Index plane) const;
+  kernel::Points in_face(std::byte* face, Index batch, Index level, Index strip, Index plane, std::size_t field) const;
   /// All of a plane but for the strip's axis, which is `rows`.
   Range3 range(Index plane, const Interval& rows) const;
 
@@ -53,11 +57,13 @@ class Levels {
   kernel::Points points(std::byte* data, Index plane, Index first_row) const;
 
   const Problem& problem_;
+  Versions versions_;
   std::size_t axis_;  // of strips
   Index depth_, planes_, strip_, levels_, reach0_, reach_, strips_;
   bool periodic0_;
   std::vector<Index> slots_;
   std::vector<std::uint64_t> offsets_;
+  std::vector<Index> faces_;  // planes of faces before those of a level, of one front
   std::uint64_t plane_bytes_ = 0, face_bytes_ = 0;
   Index pitch_ = 0, face_pitch_ = 0;
 };

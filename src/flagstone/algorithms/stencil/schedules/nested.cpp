@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "flagstone/algorithms/stencil/schedules/block_step.hpp"
+#include "flagstone/algorithms/stencil/schedules/staged.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/grid.hpp"
 
@@ -11,9 +12,33 @@ namespace flagstone::stencil {
 namespace {
 
 Range3 grown_by(const Problem& problem, const Range3& range, Index steps) {
-  Axes by = problem.space.radius;
-  for (Index& each : by) each *= steps;
-  return kernel::grown(range, by);
+  return kernel::grown(range, Nest::steps_of(problem, steps));
+}
+
+/// The same of several fields: stage by stage, in two buffers of each.
+void run_cache_block_of_fields(const Nest& nest, const Range3& own, Index done, Index steps,
+                               std::span<const kernel::Points> now, std::span<const kernel::Points> then,
+                               std::byte* memory) {
+  const Problem& problem = nest.problem;
+  const Axes later = Nest::steps_of(problem, nest.depth - done - steps);
+  const auto grown = [&](const Axes& by) {
+    Axes all = by;
+    for (std::size_t d = 0; d < 3; ++d) all[d] += later[d];
+    return kernel::intersect(kernel::grown(own, by), nest.grown(all));
+  };
+  const Range3 loaded = grown(Nest::steps_of(problem, steps));
+  const BlockBuffer buffer{kernel::grown(loaded, problem.space.radius), problem.item()};
+  std::vector<kernel::Points> here, next;
+  for (std::size_t field = 0; field < now.size(); ++field) {
+    here.push_back(buffer.points(memory)), next.push_back(buffer.points(memory + buffer.bytes()));
+    memory += 2 * buffer.bytes();
+    kernel::copy_points(now[field], here[field], loaded, problem.space.item);
+  }
+  const auto after = [&](Index t, std::span<const kernel::Points> before, std::span<const kernel::Points> made,
+                         const Range3& computed) { nest.after(done + t, before, made, computed, own); };
+  run_stages({problem, nest.first_step + done, steps, nest.open, grown, after, nest.coefficients}, here, next, memory);
+  for (std::size_t field = 0; field < now.size(); ++field)
+    kernel::copy_points(here[field], then[field], own, problem.space.item);
 }
 
 /// One cache block, so many steps on from step `done` of the superstep.
@@ -33,7 +58,7 @@ void run_cache_block(const Nest& nest, const Range3& own, Index done, Index step
     space.step = nest.first_step + done + t - 1;
     kernel::fill_ghosts(space, here, range(t - 1), nest.open);
     step_on(problem, block_fields(here, next, next, nest.coefficients), range(t), 0, memory + 2 * buffer.bytes());
-    nest.after(done + t, here, next, range(t), own);
+    nest.after(done + t, {&here, 1}, {&next, 1}, range(t), own);
     std::swap(here, next);
   }
   kernel::copy_points(here, then[0], own, problem.space.item);
@@ -67,7 +92,10 @@ void run_nested(const Nest& nest, std::vector<kernel::Points>& now, std::vector<
         own.first[d] = all.first[d] + at[d] * block[d];
         own.last[d] = std::min(all.last[d], own.first[d] + block[d]);
       }
-      run_cache_block(nest, own, done, steps, now, then, memory);
+      if (nest.problem.fields())
+        run_cache_block_of_fields(nest, own, done, steps, now, then, memory);
+      else
+        run_cache_block(nest, own, done, steps, now, then, memory);
     } while (advance(at, Axes{}, grid));
     std::swap(now, then);
     done += steps;
@@ -104,7 +132,8 @@ std::uint64_t nested_bytes(const Problem& problem, const CacheBlocks& cache, con
   Range3 largest = grown_by(problem, {{0, 0, 0}, block}, cache.depth + 1);
   for (std::size_t d = 0; d < 3; ++d)  // never more than the block itself with its ghosts
     largest.last[d] = largest.first[d] + std::min(largest.extent(d), loaded.extent(d) + 2 * problem.space.radius[d]);
-  return 2 * BlockBuffer{largest, problem.item()}.bytes() + align_up(problem.kernel->scratch_bytes(), 64);
+  const std::uint64_t fields = problem.fields() ? problem.order() : 1;
+  return 2 * fields * BlockBuffer{largest, problem.item()}.bytes() + align_up(problem.kernel_scratch(), 64);
 }
 
 }  // namespace flagstone::stencil

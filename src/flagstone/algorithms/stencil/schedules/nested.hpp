@@ -19,13 +19,22 @@ struct Nest {
   const Problem& problem;
   CacheBlocks cache;
   Index first_step = 0, depth = 0;
-  std::array<bool, 3> open{};               // periodic axes that are cut: ghosts are the field itself
-  std::function<Range3(Index step)> range;  // what each step computes; of step 0 what is loaded
-  /// After a step: the points before it and after it.
-  std::function<void(Index step, const kernel::Points& before, const kernel::Points& made, const Range3& computed,
-                     const Range3& own)>
+  std::array<bool, 3> open{};                   // periodic axes that are cut: ghosts are the field itself
+  std::function<Range3(const Axes& by)> grown;  // the block's core by so many points, clipped where the field ends
+  /// After a step: all states (of order 2 one, of several fields each) before it and after it.
+  std::function<void(Index step, std::span<const kernel::Points> before, std::span<const kernel::Points> made,
+                     const Range3& computed, const Range3& own)>
       after;
   std::span<const kernel::Points> coefficients;
+
+  /// What each step computes; of step 0 what is loaded.
+  Range3 range(Index step) const { return grown(steps_of(problem, depth - step)); }
+  /// Points that so many steps reach.
+  static Axes steps_of(const Problem& problem, Index steps) {
+    Axes by = problem.space.radius;
+    for (Index& each : by) each *= steps;
+    return by;
+  }
 };
 
 /// Edges of a cache block on a range: that of a periodic axis that is not cut is whole.
@@ -41,7 +50,7 @@ void run_nested(const Nest& nest, std::vector<kernel::Points>& now, std::vector<
 /// What that updates: as many points as it computes.
 double nested_updates(const Problem& problem, const CacheBlocks& cache, Index depth, const std::array<bool, 3>& open,
                       const std::function<Range3(Index step)>& range);
-/// Two cache blocks with halos and the kernel's scratch.
+/// Two cache blocks with halos (of several fields two of each) and the kernel's scratch.
 std::uint64_t nested_bytes(const Problem& problem, const CacheBlocks& cache, const std::array<bool, 3>& open,
                            const Range3& loaded);
 

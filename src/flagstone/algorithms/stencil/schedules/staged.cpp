@@ -19,10 +19,11 @@ void run_stages(const StagedBlock& block, std::vector<kernel::Points>& now, std:
       for (const kernel::Points& field : now) kernel::fill_ghosts(space, field, valid, block.open);
       for (std::size_t d = 0; d < 3; ++d) left[d] -= stage->radius()[d];
       valid = block.grown(left);
-      stage->run(valid, now, then, block.coefficients, scratch);
+      const auto place = [&](std::size_t field, const Axes& at) { return now[field].at(at[0], at[1], at[2]); };
+      stage->run(valid, place, then, block.coefficients, scratch);
       for (const auto& [field, value] : stage->replaced()) std::swap(now[field], then[field]);
     }
-    block.after(t, now, valid);
+    block.after(t, then, now, valid);
   }
 }
 

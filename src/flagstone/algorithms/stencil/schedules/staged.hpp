@@ -15,8 +15,10 @@ struct StagedBlock {
   std::array<bool, 3> open{};  // periodic axes that are cut
   /// The block's core grown by so many points along each axis, clipped where the field ends.
   std::function<Range3(const Axes& by)> grown;
-  /// After a step: all fields.
-  std::function<void(Index step, std::span<const kernel::Points> fields, const Range3& computed)> after;
+  /// After a step: all fields, before it too (of a field that one stage replaces).
+  std::function<void(Index step, std::span<const kernel::Points> before, std::span<const kernel::Points> made,
+                     const Range3& computed)>
+      after;
   std::span<const kernel::Points> coefficients;
 };
 

@@ -23,14 +23,16 @@ struct StripWork final : CallValue {
   std::shared_ptr<const Problem> problem;
   std::shared_ptr<const Levels> levels;
   Index strip = 0, batch = 0, first_step = 0;
-  PlaneList now, before;                // of the operands; `now` beyond the edges of a periodic axis too
+  std::vector<PlaneList> now;           // of each field, beyond the edges of a periodic axis too
+  PlaneList before;                     // of order 2
   std::vector<PlaneList> coefficients;  // planes of the field
   std::vector<PlaneList> results;       // of each state
   std::uint32_t ring = 0, face_in = 0, face_out = 0, scratch = 0;
   struct Trace {
     std::uint32_t access = 0;
     Axes point{};
-    Index level = 0, at = 0;  // element of the access's tile
+    Index step = 0, at = 0;  // of the superstep; element of the access's tile
+    std::size_t field = 0;
   };
   std::vector<Trace> traces;
   Observed observed;

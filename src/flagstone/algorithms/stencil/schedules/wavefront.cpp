@@ -57,7 +57,7 @@ class Builder {
     Index step = problem_->first;
     for (Index s = 0; s < depths_.number(); ++s) {
       states_.begin(s);
-      if (!levels_ || levels_->depth() != depths_[s])
+      if (!levels_ || levels_->steps() != depths_[s])
         levels_ = std::make_shared<Levels>(*problem_, scheme_, depths_[s]);
       place_receivers();
       const Interval batches = levels_->batches();
@@ -139,12 +139,15 @@ class Builder {
     auto work = std::make_shared<StripWork>();
     work->problem = problem_, work->levels = levels_;
     work->strip = strip, work->batch = batch, work->first_step = first_step;
-    const Index depth = levels_->depth(), reach = problem_->space.radius[0];
+    const Index depth = levels_->depth(), reach = levels_->versions().radius()[0];
     const Interval fronts = levels_->fronts(batch);
     TaskSpec task;
     task.name = "stencil_strip";
-    work->now = read_state(task, s, 0, common({fronts.first + reach, fronts.last + reach}, levels_->planes(0)));
-    if (problem_->order() == 2) work->before = read_state(task, s, 1, computed_planes(batch, 1, 1));
+    const Interval read_planes = common({fronts.first + reach, fronts.last + reach}, levels_->planes(0));
+    for (std::size_t field = 0; field < levels_->versions().fields(); ++field)
+      work->now.push_back(read_state(task, s, field, read_planes));
+    if (!problem_->fields() && problem_->order() == 2)
+      work->before = read_state(task, s, 1, computed_planes(batch, 1, 1));
     for (const Array& array : problem_->coefficients)
       work->coefficients.push_back(planes_of(task, computed_planes(batch, 1, depth),
                                              unit_of(*problem_, scheme_, array, false), [&](const Range3& cell) {
@@ -153,11 +156,11 @@ class Builder {
     add_results(s, *work, task);
     add_memory(*work, task);
     add_traces(*work, task, first_step);
-    work->observed = observers_.task(task, [&](Index level) { return shown(level, batch, strip); });
+    work->observed = observers_.task(task, [&](Index step) { return shown(step * stages(), batch, strip); });
     work->scratch = static_cast<std::uint32_t>(task.accesses.size());
     task.accesses.push_back(scratch(StripWork::scratch_bytes(*problem_, *levels_)));
-    const double updates = count_updates(batch, strip);
-    task.cost.flops = updates * problem_->kernel->flops();
+    const double updates = count_updates(batch, strip) / static_cast<double>(stages());
+    task.cost.flops = updates * problem_->flops();
     task.cost.bytes_touched = updates * static_cast<double>(problem_->item());
     task.cost.float64 = problem_->dtype == Dtype::float64 || problem_->dtype == Dtype::complex128;
     Call call(Kernel::stencil_strip, problem_->dtype, {});
@@ -200,16 +203,19 @@ class Builder {
     }
   }
 
-  /// Which task of the superstep computes which receiver at which level.
+  /// Levels of a step.
+  Index stages() const { return levels_->versions().stages(); }
+
+  /// Which task of the superstep computes which receiver at which step.
   void place_receivers() {
     traced_.clear();
     for (std::size_t r = 0; r < problem_->receivers.size(); ++r)
-      for (Index level = 1; level <= levels_->depth(); ++level) {
+      for (Index step = 1; step <= levels_->steps(); ++step) {
         const Axes& point = problem_->receivers[r];
-        const Index front = levels_->front_of(level, point[0]);
+        const Index level = step * stages(), front = levels_->front_of(level, point[0]);
         const Index batch = floor_div(front - levels_->fronts(0).first, scheme_.planes);
         const Index strip = levels_->strip_of(level, point[strip_axis(*problem_)]);
-        traced_[{batch, strip}].push_back({r, level});
+        traced_[{batch, strip}].push_back({r, step});
       }
   }
 
@@ -227,7 +233,8 @@ class Builder {
           write({problem_->traces,
                  {{static_cast<Index>(list[i].first), first_step + first - 1}, {1, static_cast<Index>(end - i)}}}));
       for (; i < end; ++i)
-        work.traces.push_back({access, problem_->receivers[list[i].first], list[i].second, list[i].second - first});
+        work.traces.push_back({access, problem_->receivers[list[i].first], list[i].second, list[i].second - first,
+                               problem_->receiver_fields[list[i].first]});
     }
   }
 
@@ -272,9 +279,14 @@ Index wavefront_cell(const Problem& problem, const WavefrontScheme& scheme) { re
 
 std::size_t strip_axis(const Problem& problem) { return problem.axes.size() == 3 ? 1 : 2; }
 
+Index face_rows(const Problem& problem) {
+  const Versions versions(problem);
+  return (versions.age() + 1) * versions.radius()[strip_axis(problem)];
+}
+
 bool can_cut(const Problem& problem) {
   const std::size_t d = strip_axis(problem);
-  return !problem.space.periodic(d) && problem.space.shape[d] > 4 * problem.space.radius[d];
+  return !problem.space.periodic(d) && problem.space.shape[d] > 2 * face_rows(problem);
 }
 
 Index run_wavefront(Graph& graph, std::shared_ptr<const Problem> problem, const WavefrontScheme& scheme) {
@@ -290,7 +302,7 @@ std::uint64_t wavefront_bytes(const Problem& problem, const WavefrontScheme& sch
   const auto plane = align_up(static_cast<std::uint64_t>(n[1] * n[2] * problem.item()));
   const std::uint64_t order = problem.order(), given = problem.coefficients.size();
   const auto planes = static_cast<std::uint64_t>(scheme.planes);
-  const auto lag = static_cast<std::uint64_t>(problem.space.radius[0] * (scheme.depth - 1));
+  const auto lag = static_cast<std::uint64_t>(levels.versions().radius()[0] * (levels.depth() - 1));
   // Batches that run, and one that is read ahead of them or written behind; of stored units the rest.
   const auto batches = static_cast<std::uint64_t>(workers) + 1;
   std::uint64_t rest = 0;
@@ -312,10 +324,12 @@ std::uint64_t wavefront_bytes(const Problem& problem, const WavefrontScheme& sch
 
 std::uint64_t group_bytes(const Problem& problem, const WavefrontScheme& scheme) {
   const Levels levels(problem, scheme, scheme.depth);
-  std::uint64_t bytes = 0;
-  for (Index level = 0; level < std::min(scheme.levels, scheme.depth); ++level)
-    bytes += static_cast<std::uint64_t>(2 * problem.space.radius[0] + 1) * levels.plane_bytes();
-  return bytes;
+  const Versions& versions = levels.versions();
+  const Index slots = (versions.age() + 1) * versions.radius()[0] + 1;
+  std::uint64_t planes = 0;
+  for (Index level = 0; level < std::min(scheme.levels, scheme.depth) * versions.stages(); ++level)
+    planes += static_cast<std::uint64_t>(slots) * versions.replaced(level).size();
+  return planes * levels.plane_bytes();
 }
 
 }  // namespace flagstone::stencil

@@ -15,13 +15,16 @@ struct WavefrontScheme {
 
 /// One read and one write of the field a superstep, no work twice. A task: the rows of one strip, some planes, all
 /// levels, group by group. Its ring holds 2h + 1 planes of every level (of a group's last level a batch more), and of
-/// each plane the strip's rows and 4h around; the strip before hands on the last 2h rows of every plane (a face). Cost:
+/// each plane the strip's rows and 4h around; the strip before hands on the last 2h rows of every plane (a face). Of
+/// several fields each stage of a step is a level, which keeps what it replaces for the step after (`Versions`). Cost:
 /// (order + coefficients) reads, order writes. Memory: wavefront_bytes().
 ///
 /// Returns the steps that were done.
 Index run_wavefront(Graph& graph, std::shared_ptr<const Problem> problem, const WavefrontScheme& scheme);
 
-/// Whether strips are possible along the rows: there is room for 4h, and the axis is not periodic.
+/// The rows that strips hand on, and no strip is narrower: 2h, of several fields as many as a step's stages reach.
+Index face_rows(const Problem& problem);
+/// Whether strips are possible along the rows: there is room for two faces, and the axis is not periodic.
 bool can_cut(const Problem& problem);
 /// The axis along which strips lie: 1, of fields without rows 2.
 std::size_t strip_axis(const Problem& problem);
