@@ -148,8 +148,8 @@ def blocks_of_a_run(given: argparse.Namespace) -> tuple[Any, Any, Any]:
 def work(given: argparse.Namespace) -> dict[str, Any]:
     """Seconds that plans estimate ÷ measured, of pairs of groups and of stripes, after one constant.
 
-    The constant is that of the pair in the middle; `sum`: of all work after it. Of both sides the median of all rounds,
-    pair by pair.
+    The constant is that of the pair in the middle; `sum`: of all work after it. Of both sides the median
+    of all rounds, pair by pair.
     """
     runs = [blocks_of_a_run(given) for _ in range(given.rounds)]
     _, stripe = np.unique(runs[0][0], return_inverse=True)
