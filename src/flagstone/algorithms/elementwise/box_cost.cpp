@@ -48,7 +48,8 @@ BoxCost cost_of_boxes(const Pass& pass, const Operand& operand, const std::vecto
     }
     found.cost += moved + request_bytes * static_cast<double>(transfer.segments.size());
     found.buffer = std::max<std::uint64_t>(found.buffer, transfer.buffer_bytes);
-    found.held = std::max<std::uint64_t>(found.held, size_class(transfer.buffer_bytes) + transfer.beside_bytes());
+    found.held =
+        std::max<std::uint64_t>(found.held, charged(size_class(transfer.buffer_bytes)) + transfer.beside_bytes());
     seen += static_cast<double>(bytes_of(part.shape, item));
     found.run = store.run_bytes(part.shape);
   }
@@ -63,9 +64,10 @@ std::uint64_t made_by_task(const Pass& pass, const Shape& tile) {
   Box first{Shape(tile.size(), 0), tile};
   for (std::size_t d = 0; d < tile.size(); ++d) first.shape[d] = std::min(tile[d], pass.shape[d]);
   for (const Store& store : pass.stores)
-    task += align_up(bytes_of(tile, size_of(store.array.dtype()))) +
+    task += charged(align_up(bytes_of(tile, size_of(store.array.dtype())))) +
             (store.array.in_memory() ? 0 : store.array.store().write_staging(first));
-  for (const int value : pass.visit.values) task += align_up(bytes_of(tile, size_of(pass.program.dtype(value))));
+  for (const int value : pass.visit.values)
+    task += charged(align_up(bytes_of(tile, size_of(pass.program.dtype(value)))));
   for (const Reduction& reduction : pass.reductions) {
     Index results = 8 * kernel::accumulator_words(reduction.fold, pass.program.dtype(reduction.value));
     for (std::size_t d = 0; d < tile.size(); ++d)

@@ -123,8 +123,8 @@ std::uint64_t Choice::needs(const Scheme& scheme) const {
       task += together(i);
       for (const Box& piece : pieces.over(box_of(pass_.operands[i], box))) {
         const Transfer transfer = reading.copy ? Transfer{} : array.store().read(piece);
-        task += reading.copy ? size_class(align_up(bytes_of(piece.shape, lie.item)))
-                             : size_class(transfer.buffer_bytes) + transfer.beside_bytes();
+        task += reading.copy ? charged(size_class(align_up(bytes_of(piece.shape, lie.item))))
+                             : charged(size_class(transfer.buffer_bytes)) + transfer.beside_bytes();
       }
     }
     most = std::max(most, task);

@@ -7,6 +7,7 @@
 
 #include "flagstone/algorithms/restructure/scheme.hpp"
 #include "flagstone/base/bytes.hpp"
+#include "flagstone/runtime/scheduler/cache.hpp"
 
 namespace flagstone::restructure {
 
@@ -89,7 +90,7 @@ class Chooser {
 
   /// Tiles on their way to the disk, and chunks that are unpacked.
   std::uint64_t beside(const Shape& tile) const {
-    const std::uint64_t each = align_up(bytes_of(tile, target_.item)) + target_.staging;
+    const std::uint64_t each = charged(align_up(bytes_of(tile, target_.item))) + target_.staging;
     return static_cast<std::uint64_t>(workers_ + 1) * each + static_cast<std::uint64_t>(workers_) * source_.unpack;
   }
 
@@ -124,6 +125,7 @@ class Chooser {
     // Buffers are whole pages, and a part of a chunk starts and ends inside one.
     pass.held = bytes_of(most, source_.item) + bytes_of(pieces, parts ? 2 * page_bytes : page_bytes);
     pass.pieces = bytes_of(pieces, 1);
+    pass.held += pass.pieces * (charged(piece_bytes) - piece_bytes);
     pass.held += known_bytes(tiles_of(box, target_.tile, source_.shape), static_cast<double>(pass.pieces));
     if (parts && !source_.free && edge_within(box)) pass.held += bytes_of(source_.chunks, source_.item);
     const double read = static_cast<double>(source_.bytes()) * pass.times_read;

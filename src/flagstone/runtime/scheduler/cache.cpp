@@ -174,9 +174,6 @@ TileState& Cache::make(ArrayState& owner, const Region& region) {
   return tile;
 }
 
-/// What is known of a tile, of its uses and of its request on the way. Of longer ones it is under a hundredth.
-constexpr std::size_t known_of_a_tile = 896, small_tile = 64 * KiB;
-
 /// Asks the layout for the tile's geometry and the staging that reading it needs, at once where it is read: both are
 /// told chunk by chunk. And for what writing it needs.
 void Cache::measure(TileState& tile, bool read, bool written) {
@@ -195,7 +192,7 @@ void Cache::measure(TileState& tile, bool read, bool written) {
   }
   if (written && !std::exchange(tile.measured_write, true))
     tile.write_staging = align_up(tile.array.store().write_staging(tile.box));
-  tile.bytes = tile.buffer_bytes + tile.write_staging + (tile.buffer_bytes < small_tile ? known_of_a_tile : 0);
+  tile.bytes = charged(tile.buffer_bytes) + tile.write_staging;
   if (tile.where == TileState::Where::absent || tile.bytes == before) return;
   // It was resident for reading and is now to be written through staging.
   take(tile.bytes - before);

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/scheduler/buffer_pool.hpp"
 #include "flagstone/runtime/spaces/copies.hpp"
@@ -25,6 +26,12 @@ struct FileState;
 
 /// What a buffer of `bytes` occupies: few sizes, so that a freed buffer fits the next tile (encoded chunks all differ).
 std::size_t size_class(std::size_t bytes);
+/// What a tile of such a buffer is charged with: of a small one also what is known of it, of its uses and of its
+/// request on the way. Of longer ones that is under a hundredth.
+inline constexpr std::size_t known_of_a_tile = 896, small_tile = 64 * KiB;
+constexpr std::size_t charged(std::size_t buffer_bytes) {
+  return buffer_bytes + (buffer_bytes < small_tile ? known_of_a_tile : 0);
+}
 
 /// Tasks that use a tile, in program order. Taken from the front as a rule: a vector whose front moves.
 class Uses {

@@ -28,7 +28,7 @@ class IdleMachine : public Machine {
 
 class SchedulerTest : public testing::Test {
  protected:
-  static constexpr Index edge = 64;
+  static constexpr Index edge = 96;  // of more than 64 KiB, so that nothing else is charged
   static constexpr std::uint64_t tile_bytes = edge * edge * 8;
 
   Region tile(Index i) const { return {array_, {{i * edge, 0}, {edge, edge}}}; }

@@ -294,7 +294,7 @@ class SpreadTest : public testing::Test {
 TEST_F(SpreadTest, EveryTaskSeesWhatTheLastOneMade) {
   constexpr std::uint64_t least = 3 * page + 1024;  // of the largest task, with its workspace
   constexpr std::uint64_t memories[][3] = {
-      {3 * page, least, least}, {4 * page, 5 * page, least}, {12 * page, least, 8 * page}};
+      {3 * charged(page), least, least}, {4 * charged(page), 5 * page, least}, {12 * charged(page), least, 8 * page}};
   for (const auto& [host, one, two] : memories) {
     for (std::size_t i = 0; i < 2; ++i) {
       const Spaces spaces{{std::make_shared<StatedDevice>("one", one), std::make_shared<StatedDevice>("two", two)},
