@@ -25,6 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_ROWS = (1 << 31) - 1  #: of a group: sums over 2^31 groups are numbers of 64 bits
+_SMALL = 1 << 20  # more than small blocks and the arrays of their index take
 PAGE = 4096  #: bytes of a chunk: blocks and runs begin where one does
 
 
@@ -104,6 +105,7 @@ def basis(
     call = Call("subspace.basis", memory)
     kind = np.dtype(one_of(call.who, "dtype", dtype_name(dtype), "float64", "float32"))
     files = file_count(call.who, files)
+    call.room("blocks and an index of them", _SMALL)  # before anything is written; larger ones as they come
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(_spool(call))
         rows, columns = [], []
@@ -210,6 +212,8 @@ def _checked(call: Call, number: int, rows: int, matrix: Any, dtype: np.dtype[An
             f"subspace.basis: block {number} is {shape_text(values.shape)} {values.dtype} and its group has "
             f"{rows} rows; a real dense matrix with as many rows, and no more columns, is needed."
         )
+    columns = values.shape[1]
+    call.room(f"block {number} and its product", 8 * (2 * rows + 4 * columns) * columns)
     wide = values.astype(np.float64)
     off = float(np.abs(wide.T @ wide - np.eye(values.shape[1])).max(initial=0.0))
     most = (

@@ -125,7 +125,6 @@ class Chooser {
     // Buffers are whole pages, and a part of a chunk starts and ends inside one.
     pass.held = bytes_of(most, source_.item) + bytes_of(pieces, parts ? 2 * page_bytes : page_bytes);
     pass.pieces = bytes_of(pieces, 1);
-    pass.held += pass.pieces * (charged(piece_bytes) - piece_bytes);
     pass.held += known_bytes(tiles_of(box, target_.tile, source_.shape), static_cast<double>(pass.pieces));
     if (parts && !source_.free && edge_within(box)) pass.held += bytes_of(source_.chunks, source_.item);
     const double read = static_cast<double>(source_.bytes()) * pass.times_read;

@@ -10,6 +10,7 @@
 #include "flagstone/kernel/dense/rearrange.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
+#include "flagstone/runtime/scheduler/cache.hpp"
 #include "flagstone/storage/scratch/scratch.hpp"
 
 namespace flagstone::restructure {
@@ -101,8 +102,10 @@ class Builder {
     // 10 MiB of 4,096 tiny tiles, 25 of 36 tiles of 1,024 pieces each.
     const double beyond = enough_pieces / std::max(1.0, pieces / tiles);
     graph_.look_ahead(static_cast<std::size_t>(std::min(2 * tiles + 1 + beyond, 1e6)), true);
-    // Less than a page is in the reserve.
-    if (const std::uint64_t known = align_down(known_bytes(tiles, pieces))) known_ = graph_.charge(known);
+    // Less than a page is in the reserve; of small pieces that are held the runtime charges it.
+    const std::size_t piece = static_cast<std::size_t>(count(pass_.piece)) * size_of(source_.array.dtype());
+    const std::uint64_t with_tiles = pass_.pieces * (charged(piece) - piece), known = known_bytes(tiles, pieces);
+    if (known >= with_tiles + page_bytes) known_ = graph_.charge(align_down(known - with_tiles));
     for_each_box(whole(to_.shape()), pass_.box, pass_.loops, [this](const Box& box) { add_box(box); });
   }
 
