@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import flagstone as fl
 from flagstone import _core
@@ -121,6 +122,21 @@ def test_pairs(arrays, kind, points, last, first):
         values[chosen] = numbers
         A[chosen] = numbers
         np.testing.assert_array_equal(A[...], values)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@some
+@given(data=st.data())
+def test_new_dimensions(arrays, kind, data):
+    """None adds a dimension to what the rest of a basic index selects, as NumPy has it."""
+    A, values = arrays[kind]
+    key = data.draw(hnp.basic_indices(SHAPE, allow_newaxis=True, max_dims=6))
+    found = A[key]
+    assert np.shape(found) == values[key].shape
+    np.testing.assert_array_equal(found, values[key])
+    assert A[None, 3, 4, 5].shape == (1,)
+    with pytest.raises(IndexError, match="None beside arrays"):
+        A[None, [1, 2]]
 
 
 @pytest.mark.parametrize("kind", KINDS)

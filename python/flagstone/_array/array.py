@@ -21,7 +21,7 @@ from .._runtime.call import Call
 from .._runtime.memory_map import is_mapped
 from .._runtime.pending_writes import WriteCombiner
 from .._runtime.pending_writes import of as waiting_for
-from .basic_index import Key
+from .basic_index import Key, without_new_axes
 from .described import Described
 from .dispatch import dispatch
 from .elementwise import Elementwise
@@ -132,10 +132,14 @@ class Array(Described, LinearOperator, Elementwise):
     def __getitem__(self, key: Key) -> Any:
         """Return a part as an ndarray (a scalar where every index is an integer), as NumPy would.
 
-        Integers, slices with steps, one ellipsis, arrays of integers, masks. One request: every chunk that
-        the part touches is read once (of raw chunks, the pages that it touches), all of one moment.
+        Integers, slices with steps, one ellipsis, None for a new dimension, arrays of integers, masks. One
+        request: every chunk that the part touches is read once (of raw chunks, the pages that it touches),
+        all of one moment.
         """
+        key, added = without_new_axes(key)
         out = take(self, Call("getitem", light=True), key)
+        if added is not None:
+            return out[added]
         return out[()] if not out.shape else out
 
     def __iter__(self) -> Iterator[Any]:

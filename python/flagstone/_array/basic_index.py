@@ -7,9 +7,30 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-__all__ = ["BasicIndexer", "Key"]
+__all__ = ["BasicIndexer", "Key", "without_new_axes"]
 
 Key = Any
+
+
+def without_new_axes(key: Key) -> tuple[Key, tuple[Any, ...] | None]:
+    """Return an index without None, and what adds those dimensions to what it selects; None: there are none.
+
+    Beside arrays and masks NumPy's None moves dimensions: such a key is returned as it is, to be refused.
+    """
+    items = key if isinstance(key, tuple) else (key,)
+    if not any(item is None for item in items):
+        return key, None
+    kept = [item for item in items if item is not None]
+    if not all(item is Ellipsis or isinstance(item, slice) or _is_whole(item) for item in kept):
+        return key, None
+    stays = [item for item in items if not _is_whole(item)]
+    return tuple(kept), tuple(item if item is None or item is Ellipsis else slice(None) for item in stays)
+
+
+def _is_whole(item: Any) -> bool:
+    if isinstance(item, (bool, np.bool_)) or np.ndim(item):
+        return False
+    return hasattr(item, "__index__")
 
 
 class BasicIndexer:
@@ -62,11 +83,11 @@ class BasicIndexer:
                 f"index: {type(item).__name__} is not possible here; use integers, slices and '...', or "
                 "compute it first and index what flagstone.compute gives."
             )
-        whole = hasattr(item, "__index__") and not isinstance(item, (bool, np.bool_))
-        if not whole:
+        if not _is_whole(item):
             raise IndexError(
                 f"index: {type(item).__name__} is not possible here; use integers, slices, '...', arrays of "
-                "integers and masks (numpy.newaxis, True and False add a dimension: index what was loaded)."
+                "integers and masks (True and False, and None beside arrays or in an assignment, add a "
+                "dimension: index what was loaded)."
             )
         index = item.__index__()
         if not -extent <= index < extent:
