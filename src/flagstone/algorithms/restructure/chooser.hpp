@@ -127,12 +127,20 @@ class Chooser {
     pass.pieces = bytes_of(pieces, 1);
     pass.held += known_bytes(tiles_of(box, target_.tile, source_.shape), static_cast<double>(pass.pieces));
     if (parts && !source_.free && edge_within(box)) pass.held += bytes_of(source_.chunks, source_.item);
+    if (source_.staging) pass.held += loaded_at_once(pass) * source_.staging(pass.piece);
     const double read = static_cast<double>(source_.bytes()) * pass.times_read;
     pass.cost = source_.memory ? read : read * (1 + request_bytes / static_cast<double>(pass.run));
     return pass;
   }
 
  private:
+  /// Pieces under one tile: a task that reads begins with all of them.
+  std::uint64_t loaded_at_once(const Pass& pass) const {
+    Shape under = pass.tile;
+    for (std::size_t d = 0; d < under.size(); ++d)
+      under[d] = ceil_div(std::min(under[d], source_.shape[d]), pass.piece[d]) + 1;
+    return std::min(bytes_of(under, 1), pass.pieces);
+  }
   /// Of chunks: one contiguous run. Of a flat file: a slab of the box, whose runs the store finds.
   Shape part_of(const Shape& box) const {
     Shape part = box;

@@ -65,6 +65,11 @@ Lie lie_of(const Source& source) {
   lie.packed = lie.unpack > 0;
   lie.memory = array.in_memory();
   lie.free = lie.memory || is_flat(array);
+  if (!array.in_memory() && !array.store().operands().empty())
+    lie.staging = [source](const Shape& piece) {
+      return static_cast<std::uint64_t>(
+          source.array.store().read(own(source, {Shape(piece.size(), 0), piece})).beside_bytes());
+    };
   return lie;
 }
 

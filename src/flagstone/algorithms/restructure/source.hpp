@@ -1,5 +1,6 @@
 #pragma once
 // What is restructured, with its dimensions in the order of the result: how it lies, and in which pieces it is read.
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct Lie {
   bool free = false;         // flat files, memory: any box, without chunks
   bool memory = false;       // nothing is read
   std::uint64_t unpack = 0;  // bytes beside a chunk that is unpacked
+  /// Bytes beside a piece of these extents while it is loaded: of a computed array its operands. Empty: none.
+  std::function<std::uint64_t(const Shape& piece)> staging;
 
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(count(shape)) * item; }
 };
