@@ -403,8 +403,13 @@ def format_svmlight(
     /,
 ) -> bytes: ...
 def format_entries(
-    rows: NDArray[Any] | None, columns: NDArray[Any] | None, field: str, values: NDArray[Any]
-) -> bytes: ...
+    rows: NDArray[Any] | None,
+    columns: NDArray[Any] | None,
+    field: str,
+    values: NDArray[Any],
+    to: NDArray[Any],
+) -> int: ...
+def most_text_bytes(n: int, coordinates: bool, field: str, /) -> int: ...
 
 class ParsedText:
     @property

@@ -188,17 +188,19 @@ void bind_text(nb::module_& m) {
   m.def(
       "format_entries",
       [](const std::optional<Integers>& rows, const std::optional<Integers>& columns, const std::string& field,
-         const Values& values) {
-        std::string text;
-        {
-          const TextField kind = field_named(field);
-          const nb::gil_scoped_release unlocked;
-          text = format_entries(static_cast<Index>(values.shape(0)), rows ? rows->data() : nullptr,
-                                columns ? columns->data() : nullptr, kind, values.data());
-        }
-        return nb::bytes(text.data(), text.size());
+         const Values& values, Bits& to) {
+        const TextField kind = field_named(field);
+        const auto n = static_cast<Index>(values.shape(0));
+        if (to.shape(0) < most_text_bytes(n, rows.has_value(), kind))
+          throw std::invalid_argument("format_entries: there is no room for the text.");
+        const nb::gil_scoped_release unlocked;
+        return format_entries(n, rows ? rows->data() : nullptr, columns ? columns->data() : nullptr, kind,
+                              values.data(), reinterpret_cast<char*>(to.data()));
       },
-      nb::arg("rows").none(), nb::arg("columns").none(), nb::arg("field"), nb::arg("values"));
+      nb::arg("rows").none(), nb::arg("columns").none(), nb::arg("field"), nb::arg("values"), nb::arg("to"));
+  m.def("most_text_bytes", [](Index n, bool coordinates, const std::string& field) {
+    return most_text_bytes(n, coordinates, field_named(field));
+  });
 }
 
 }  // namespace flagstone::python

@@ -22,7 +22,7 @@ from ..._runtime.call import Call
 from ..._runtime.streaming import ahead
 from ..._scratch.scratch import prepare
 
-__all__ = ["columns_as_text"]
+__all__ = ["columns_as_text", "entries_as_text"]
 
 _BLOCK, _LEAST = 1 << 16, 1 << 13  # values that one worker formats at a time
 _TEXT = 64  # bytes that a value takes meanwhile: itself, its text, and that text as Python has it
@@ -32,24 +32,33 @@ _RUN = 600  # bytes that are known of a run of elements while a copy is planned,
 _COPY = 2.2  # a copy in scratch: one write and one read more, in pieces of 1 MiB
 
 
+def entries_as_text(
+    rows: NDArray[Any] | None, columns: NDArray[Any] | None, field: str, values: NDArray[Any]
+) -> NDArray[np.uint8]:
+    """Return lines of entries, in pages: what a thread takes of the heap stays in that thread's."""
+    to = _core.pages(_core.most_text_bytes(len(values), rows is not None, field))
+    return to[: _core.format_entries(rows, columns, field, values, to)]
+
+
 def columns_as_text(
     call: Call, source: Array, field: str, wide: np.dtype[Any]
-) -> Iterator[tuple[bytes, int]]:
+) -> Iterator[tuple[NDArray[np.uint8], int]]:
     """Yield the text of whole blocks of values, and the bytes that they take in the source."""
     workers = call.engine.workers or len(os.sched_getaffinity(0))
     rows, cols = source.shape
     each = (workers + 2) * _TEXT * wide.itemsize // 8 + source.dtype.itemsize
     unpacked = _core.bytes_beside_read(source._core, source.nbytes)
     least = min(_LEAST, max(1, rows * cols))
-    block = call.share("values as text", each, min(_BLOCK, max(1, rows * cols)), fixed=unpacked, least=least)
-    if block < _BLOCK:  # the other half is for the panel
-        block = max(least, block // 2)
+    most = 2 * min(_BLOCK, max(1, rows * cols))  # the other half is for the panel
+    block = max(least, call.share("values as text", each, most, fixed=unpacked, least=least) // 2)
 
-    def text(part: NDArray[Any]) -> bytes:
-        return _core.format_entries(None, None, field, np.ascontiguousarray(part.T, wide).reshape(-1))
+    def text(part: NDArray[Any]) -> NDArray[np.uint8]:
+        values = _core.pages(part.size * wide.itemsize)[: part.size * wide.itemsize].view(wide)
+        values.reshape(part.shape[::-1])[...] = part.T
+        return entries_as_text(None, None, field, values)
 
-    waiting: deque[tuple[Future[bytes], int]] = deque()
-    with ThreadPoolExecutor(workers, "flagstone-text") as pool:
+    waiting: deque[tuple[Future[NDArray[np.uint8]], int]] = deque()
+    with _nothing_kept(), ThreadPoolExecutor(workers, "flagstone-text") as pool:
         for panel in _panels(call, source, block, unpacked + block * each):
             for part in _blocks(panel, block):
                 waiting.append((pool.submit(text, part), part.nbytes))
@@ -60,6 +69,16 @@ def columns_as_text(
         while waiting:
             done, nbytes = waiting.popleft()
             yield done.result(), nbytes
+
+
+@contextlib.contextmanager
+def _nothing_kept() -> Iterator[None]:
+    """Give back at once what is freed meanwhile: what was shared out is all that the limit leaves."""
+    _core.pages_of_job(True)
+    try:
+        yield
+    finally:
+        _core.pages_of_job(False)
 
 
 def _blocks(panel: NDArray[Any], block: int) -> Iterator[NDArray[Any]]:

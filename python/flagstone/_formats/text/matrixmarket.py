@@ -29,7 +29,7 @@ from ..._sparse.external_sort import Triplets, Work, build_csr
 from ..._sparse.row_blocks import row_blocks
 from ..._storage.copy import copy
 from ..._storage.import_cache import cached
-from .columns import columns_as_text
+from .columns import columns_as_text, entries_as_text
 from .lines import Lines
 
 __all__ = ["about", "import_to", "open_file", "write"]
@@ -376,9 +376,9 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
 
 def _sparse_text(
     call: Call, source: SparseArray, field: str, wide: np.dtype[Any]
-) -> Iterator[tuple[bytes, int]]:
+) -> Iterator[tuple[NDArray[np.uint8], int]]:
     for first, pointers, columns, values in row_blocks(call, source, beside=_TEXT):
         major = np.repeat(np.arange(first, first + len(pointers) - 1), np.diff(pointers))
         minor = columns.astype(np.int64)
         row, column = (minor, major) if is_transposed(source) else (major, minor)
-        yield _core.format_entries(row, column, field, values.astype(wide)), values.nbytes
+        yield entries_as_text(row, column, field, values.astype(wide)), values.nbytes

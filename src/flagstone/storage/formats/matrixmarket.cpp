@@ -56,48 +56,29 @@ ParsedText parse_values(const char* text, std::size_t bytes, TextField field, In
   });
 }
 
-namespace {
-
-/// Values alone, straight into the text: no number is longer than `most` with what ends it.
-template <class T>
-std::string format_values(Index n, const T* values, int together) {
-  constexpr std::size_t most = 32;
-  constexpr Index block = 1024;
-  std::string text;
-  text.reserve(static_cast<std::size_t>(n) * 22);
-  char digits[block * most];
-  for (Index first = 0; first < n; first += block) {
-    char* at = digits;
-    for (Index i = first; i < std::min(n, first + block); ++i) {
-      at = std::to_chars(at, at + most, values[i]).ptr;
-      *at++ = (i + 1) % together == 0 ? '\n' : ' ';
-    }
-    text.append(digits, at);
-  }
-  return text;
+std::size_t most_text_bytes(Index n, bool coordinates, TextField field) {
+  const int values = field == TextField::pattern ? 0 : field == TextField::complex ? 2 : 1;
+  return static_cast<std::size_t>(n) * static_cast<std::size_t>(values + (coordinates ? 2 : 0)) *
+         text::most_number_bytes;
 }
 
-}  // namespace
-
-std::string format_entries(Index n, const Index* rows, const Index* columns, TextField field, const void* values) {
-  if (!rows && field == TextField::integer) return format_values(n, static_cast<const std::int64_t*>(values), 1);
-  if (!rows && field == TextField::real) return format_values(n, static_cast<const double*>(values), 1);
-  if (!rows && field == TextField::complex) return format_values(2 * n, static_cast<const double*>(values), 2);
-  std::string text;
-  text.reserve(static_cast<std::size_t>(n) * 24);
+std::size_t format_entries(Index n, const Index* rows, const Index* columns, TextField field, const void* values,
+                           char* to) {
+  char* at = to;
+  const auto* integers = static_cast<const std::int64_t*>(values);
+  const auto* reals = static_cast<const double*>(values);
   for (Index i = 0; i < n; ++i) {
     if (rows) {
-      put_number(text, rows[i] + 1, ' ');
-      put_number(text, columns[i] + 1, field == TextField::pattern ? '\n' : ' ');
+      at = put_number(at, rows[i] + 1, ' ');
+      at = put_number(at, columns[i] + 1, field == TextField::pattern ? '\n' : ' ');
     }
-    if (field == TextField::integer) put_number(text, static_cast<const std::int64_t*>(values)[i], '\n');
-    const auto* reals = static_cast<const double*>(values);
-    if (field == TextField::real) put_number(text, reals[i], '\n');
+    if (field == TextField::integer) at = put_number(at, integers[i], '\n');
+    if (field == TextField::real) at = put_number(at, reals[i], '\n');
     if (field != TextField::complex) continue;
-    put_number(text, reals[2 * i], ' ');
-    put_number(text, reals[2 * i + 1], '\n');
+    at = put_number(at, reals[2 * i], ' ');
+    at = put_number(at, reals[2 * i + 1], '\n');
   }
-  return text;
+  return static_cast<std::size_t>(at - to);
 }
 
 }  // namespace flagstone

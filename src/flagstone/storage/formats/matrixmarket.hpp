@@ -24,6 +24,9 @@ ParsedText parse_values(const char* text, std::size_t bytes, TextField field, In
 
 /// Entries as lines of MatrixMarket, one-based; rows and columns null: values alone. values as above, shortest text
 /// that reads back as the same number.
-std::string format_entries(Index n, const Index* rows, const Index* columns, TextField field, const void* values);
+/// Returns the bytes of the text; `to` has room for most_text_bytes.
+std::size_t format_entries(Index n, const Index* rows, const Index* columns, TextField field, const void* values,
+                           char* to);
+std::size_t most_text_bytes(Index n, bool coordinates, TextField field);
 
 }  // namespace flagstone

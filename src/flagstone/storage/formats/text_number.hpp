@@ -119,13 +119,18 @@ ParsedText each_line(const char* text, std::size_t bytes, char comment, Entry&& 
   return parsed;
 }
 
-/// Appends a number and `end`.
+/// Writes a number and `end`, most_number_bytes at most; returns where that ends.
+inline constexpr std::size_t most_number_bytes = 32;
+template <class T>
+char* put_number(char* to, T value, char end) {
+  char* at = std::to_chars(to, to + most_number_bytes - 1, value).ptr;
+  *at++ = end;
+  return at;
+}
 template <class T>
 void put_number(std::string& text, T value, char end) {
-  char digits[40];
-  const auto done = std::to_chars(digits, digits + sizeof digits, value);
-  text.append(digits, done.ptr);
-  text += end;
+  char digits[most_number_bytes];
+  text.append(digits, put_number(digits, value, end));
 }
 
 }  // namespace text

@@ -90,13 +90,18 @@ TEST(Text, SvmlightRows) {
 TEST(Text, WhatIsWrittenReadsBack) {
   const std::vector<Index> rows{0, 6}, columns{3, 4};
   const std::vector<double> values{0.1, -1e300};
-  const std::string text = format_entries(2, rows.data(), columns.data(), TextField::real, values.data());
+  const auto formatted = [](Index n, const Index* i, const Index* j, TextField field, const void* numbers) {
+    std::string text(most_text_bytes(n, i != nullptr, field), 0);
+    text.resize(format_entries(n, i, j, field, numbers, text.data()));
+    return text;
+  };
+  const std::string text = formatted(2, rows.data(), columns.data(), TextField::real, values.data());
   EXPECT_EQ(text, "1 4 0.1\n7 5 -1e+300\n");
   const Entries e = coordinates(text, TextField::real);
   EXPECT_EQ(e.parsed.entries, 2);
   EXPECT_EQ(e.values[1], -1e300);
-  EXPECT_EQ(format_entries(1, nullptr, nullptr, TextField::complex, values.data()), "0.1 -1e+300\n");
-  EXPECT_EQ(format_entries(1, rows.data(), columns.data(), TextField::pattern, nullptr), "1 4\n");
+  EXPECT_EQ(formatted(1, nullptr, nullptr, TextField::complex, values.data()), "0.1 -1e+300\n");
+  EXPECT_EQ(formatted(1, rows.data(), columns.data(), TextField::pattern, nullptr), "1 4\n");
 }
 
 TEST(Text, RowsOfSvmlightReadBack) {
