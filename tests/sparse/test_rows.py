@@ -121,6 +121,31 @@ def test_a_plan_counts_the_pass_that_statistics_take_no_more(stored):
         assert fl.stats().bytes_read == plan.bytes_read
 
 
+@pytest.mark.parametrize("first", ["as the others", "empty", "far off"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("method", ["krylov", "krylov-schur"])
+def test_the_first_product_finds_the_means(first, dtype, method):
+    """It subtracts those of the first panel, and is made again where that is of no use; no pass is ahead."""
+    rng = np.random.default_rng(5)
+    dense = rng.poisson(0.3, (150_000, 40)) * (1.0 + np.arange(40) % 7)
+    if first == "empty":
+        dense[:70_000] = 0
+    if first == "far off":
+        dense[:70_000] += 300 * (dense[:70_000] > 0)
+        dense[70_000:] *= np.arange(150_000 - 70_000)[:, None] % 2
+    A = fl.from_blocks([sp.csr_matrix(dense.astype(dtype))])[1:]  # nobody keeps statistics of chosen rows
+    assert (
+        fl.pca.plan(A, 3, method=method, tol=1e-7).passes
+        == fl.pca.plan(fl.from_blocks([A.to_scipy()]), 3, method=method, tol=1e-7).passes
+    )
+    r = fl.pca(A, 3, method=method, tol=1e-7)
+    want = dense[1:] - dense[1:].mean(0)
+    np.testing.assert_allclose(r.mean, dense[1:].mean(0), rtol=1e-12)
+    np.testing.assert_allclose(r.singular_values, np.linalg.svd(want, compute_uv=False)[:3], rtol=1e-6)
+    np.testing.assert_allclose(r.explained_variance.sum() / r.explained_variance_ratio.sum(),
+                               want.var(0, ddof=1).sum(), rtol=1e-9)  # fmt: skip
+
+
 def test_nan_of_a_row_that_is_not_chosen_is_no_matter():
     dense = np.random.default_rng(0).random((40, 5))
     dense[30, 2] = np.nan

@@ -150,21 +150,22 @@ PcaChoice choose_pca(const PcaInput& x, const PcaOptions& options, std::uint64_t
   // What a dead process had begun with another limit goes on by its method: the bits are one method's.
   choice.method = Stages::begun_before<std::string>(options.checkpoint.get(), "method").value_or(options.method);
   if (choice.method == "auto") choice.method = fits && exact && costs.gram < costs.krylov ? "gram" : "krylov";
-  const bool foreign = x.sparse && !sparse::known_statistics(*x.sparse);  // a pass finds them
   if (choice.method == "krylov-schur") {
     const SchurOptions schur = schur_of(options, side);
     choice.block = schur.block;
-    choice.passes = schur_steps(schur, side) + 1 + (foreign ? 1 : 0);
-    choice.least_passes = std::min(choice.passes, 3 + (foreign ? 1 : 0));
-    choice.most_passes = schur.most + 1 + (foreign ? 1 : 0);
+    choice.passes = schur_steps(schur, side) + 1;
+    choice.least_passes = std::min(choice.passes, 3);
+    choice.most_passes = schur.most + 1;
     choice.note = "a basis of " + std::to_string(schur.ncv) + " columns, on disk where it has no room";
     return choice;
   }
   choice.block = choice.method == "krylov" ? block : 0;
   const bool krylov = choice.method == "krylov";
   const int at_most = krylov_steps_of_noise(options.k, block, side, options.tol);
-  choice.passes = (krylov ? steps + 1 : 2) + (foreign ? 1 : 0);
-  choice.least_passes = std::min(choice.passes, (krylov ? 3 : 2) + (foreign ? 1 : 0));
+  // A Gram matrix is of known means: what nobody knows a pass finds. The first product finds it as it goes.
+  const int ahead = !krylov && x.sparse && !sparse::known_statistics(*x.sparse) ? 1 : 0;
+  choice.passes = (krylov ? steps + 1 : 2) + ahead;
+  choice.least_passes = std::min(choice.passes, (krylov ? 3 : 2) + ahead);
   choice.most_passes = choice.passes + (krylov ? at_most - steps : 0);
   char text[200];
   // A ratio: seconds of the nominal machine beside those of this one would contradict them.

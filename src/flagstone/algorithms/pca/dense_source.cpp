@@ -36,7 +36,7 @@ class DenseSource : public Source {
     graph.barrier();
     if (!first) return;
     end_first(graph);
-    if (!graph.planning() && panels_.tall && centring_.center) correct(v, y);
+    if (!graph.planning() && panels_.tall && centring_.center) take_out(rows, offset_, v, y);
     recentre(graph);
   }
 
@@ -115,17 +115,6 @@ class DenseSource : public Source {
       squares -= static_cast<double>(rows) * offset_[j] * offset_[j];
     }
     squares = std::max(0.0, squares);
-  }
-  /// (X - 1 meanᵀ)ᵀ(X - 1 meanᵀ) = (X - 1 shiftᵀ)ᵀ(X - 1 shiftᵀ) - m d dᵀ with d = mean - shift.
-  void correct(const Array& v, const Array& y) const {
-    const Index b = v.shape()[1];
-    std::vector<double> wide(static_cast<std::size_t>(side * b)), product(b, 0.0);
-    kernel::convert(tile_of(v), nullptr, matrix(wide.data(), side, b));
-    for (Index i = 0; i < side; ++i)
-      for (Index j = 0; j < b; ++j) product[j] += offset_[i] * wide[i * b + j];
-    double* to = numbers(y);
-    for (Index i = 0; i < side; ++i)
-      for (Index j = 0; j < b; ++j) to[i * b + j] -= static_cast<double>(rows) * offset_[i] * product[j];
   }
   void recentre(Graph& graph) {
     moments_ = {};

@@ -17,8 +17,8 @@ Charge charge_vectors(Graph& graph, const PcaInput& x, const PcaOptions& options
   return graph.charge(8 * static_cast<std::uint64_t>(x.cols()) * (static_cast<std::uint64_t>(options.k) + 2));
 }
 
-std::unique_ptr<Source> source_of(Graph& graph, const PcaInput& x, const PcaOptions& options) {
-  return x.sparse ? make_sparse_source(graph, *x.sparse, options.center)
+std::unique_ptr<Source> source_of(Graph& graph, const PcaInput& x, const PcaOptions& options, bool gram) {
+  return x.sparse ? make_sparse_source(graph, *x.sparse, options.center, gram)
                   : make_dense_source(*x.dense, x.transpose, options.center);
 }
 
@@ -110,8 +110,8 @@ void pca(Graph& graph, const PcaInput& x, const PcaOptions& options, const PcaCh
   check_pca(x, options);
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());  // the bits depend on it
   const Charge vectors = charge_vectors(graph, x, options);
-  const auto source = source_of(graph, x, options);
   const bool gram = choice.method == "gram";
+  const auto source = source_of(graph, x, options, gram);
   if (gram) check_cancellation(graph, x, options, *source);
   const Dtype product = product_dtype(x, options);
   Stages stages(graph, options.checkpoint);

@@ -31,4 +31,20 @@ void measure_right(LastPass& pass, const double* z, Index n, double rounding) {
     for (Index j = 0; j < k; ++j) pass.components[j * n + i] = v[i * k + j];
 }
 
+void take_out(Index rows, const std::vector<double>& d, const Array& v, const Array& y) {
+  const auto n = static_cast<Index>(d.size()), b = v.shape()[1];
+  auto* to = reinterpret_cast<double*>(y.store().memory());
+  const auto out = [&](const auto* from) {
+    const Index ld = v.store().memory_strides()[0] / static_cast<Index>(sizeof *from);
+    std::vector<double> product(static_cast<std::size_t>(b), 0.0);  // dᵀ V
+    for (Index i = 0; i < n; ++i)
+      for (Index j = 0; j < b; ++j) product[j] += d[i] * static_cast<double>(from[i * ld + j]);
+    for (Index i = 0; i < n; ++i)
+      for (Index j = 0; j < b; ++j) to[i * b + j] -= static_cast<double>(rows) * d[i] * product[j];
+  };
+  const std::byte* memory = v.store().memory();
+  if (v.dtype() == Dtype::float32) return out(reinterpret_cast<const float*>(memory));
+  out(reinterpret_cast<const double*>(memory));
+}
+
 }  // namespace flagstone::spectral

@@ -45,7 +45,8 @@ class Source {
   virtual void finish(Graph& graph, LastPass& pass, const Array& scores) = 0;
 };
 
-std::unique_ptr<Source> make_sparse_source(Graph& graph, const sparse::CsrOperand& x, bool center);
+/// `ahead`: statistics that nobody knows are a pass of their own; else the first product finds them.
+std::unique_ptr<Source> make_sparse_source(Graph& graph, const sparse::CsrOperand& x, bool center, bool ahead);
 std::unique_ptr<Source> make_dense_source(const Array& x, bool transpose, bool center);
 
 /// Precision of the products: float32 where it keeps every bit of the values and its sums are good to a third of tol.
@@ -54,6 +55,9 @@ Dtype product_dtype(const PcaInput& x, const PcaOptions& options);
 SchurOptions schur_of(const PcaOptions& options, Index side);
 /// Squares that centring takes away ÷ those that stay: eps times this is what XᵀX - m mean meanᵀ loses.
 double cancellation(Index rows, const std::vector<double>& means, double centred_squares);
+
+/// Y -= m d dᵀ V, d = mean - shift: (X - 1 meanᵀ)ᵀ(X - 1 meanᵀ) = (X - 1 shiftᵀ)ᵀ(X - 1 shiftᵀ) - m d dᵀ. In memory.
+void take_out(Index rows, const std::vector<double>& d, const Array& v, const Array& y);
 
 /// In the sense of scikit-learn's full solver: the entry of largest magnitude of every component is positive.
 /// `at(i)`: entry i of n.

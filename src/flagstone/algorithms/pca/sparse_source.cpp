@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "flagstone/algorithms/operator/operator.hpp"
 #include "flagstone/algorithms/pca/source.hpp"
 #include "flagstone/algorithms/pca/sparse_statistics.hpp"
+#include "flagstone/algorithms/sparse/panel_reader.hpp"
 #include "flagstone/algorithms/spectral/basis.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 
@@ -17,29 +19,46 @@ double* numbers(const Array& array) { return reinterpret_cast<double*>(array.sto
 
 class SparseSource final : public Source {
  public:
-  SparseSource(Graph& graph, const sparse::CsrOperand& x, bool center) : x_(x), center_(center) {
+  SparseSource(Graph& graph, const sparse::CsrOperand& x, bool center, bool ahead) : x_(x), center_(center) {
     rows = x.matrix.rows, cols = x.matrix.cols, side = cols;
     mean.assign(cols, 0.0);
     if (center) shift_ = graph.allocate({1, cols}, Dtype::float64);
-    std::optional<CsrStatistics> statistics = sparse::known_statistics(x);
-    if (!statistics) statistics = stream_statistics(graph, x);
-    check_finite(*statistics);
-    if (graph.planning()) return;
-    check_squares(*statistics);
-    const auto m = static_cast<double>(rows);
-    squares = statistics->sum_squares;
-    if (!center) return;
-    squares = 0;
-    for (Index j = 0; j < cols; ++j) {
-      mean[j] = statistics->column_sums[j] / m;
-      squares += std::max(0.0, statistics->column_squares[j] - m * mean[j] * mean[j]);
-    }
-    std::copy(mean.begin(), mean.end(), numbers(shift_));
+    if (const std::optional<CsrStatistics> known = sparse::known_statistics(x))
+      take(graph, *known);
+    else if (ahead)
+      take(graph, stream_statistics(graph, x));
   }
 
+  /// Where nobody knows the means the first product subtracts those of the first panel; it finds the others, and what
+  /// it is off by comes out of it (`Centring` of a dense matrix). Where that cancels it is made again.
   void gram_multiply(Graph& graph, const Array& v, const Array& y) override {
-    sparse::gram_multiply(graph, x_, v, shift(), y);
+    if (known_) {
+      sparse::gram_multiply(graph, x_, v, shift(), y);
+      graph.barrier();
+      return;
+    }
+    if (center_) first_panel_means(graph);
+    const Array moments = graph.allocate({2, cols}, Dtype::float64);
+    sparse::gram_multiply(graph, x_, v, shift(), y, moments);
     graph.barrier();
+    const std::vector<double> before = mean;
+    take(graph, found_in(graph, moments));
+    if (graph.planning() || !center_) return;
+    std::vector<double> offset(cols);
+    for (Index j = 0; j < cols; ++j) offset[j] = mean[j] - before[j];
+    constexpr double most = 8;  // times what stays: three bits are lost
+    if (cancellation(rows, offset, squares) <= most) return take_out(rows, offset, v, y);
+    std::memset(y.store().memory(), 0, y.nbytes());
+    gram_multiply(graph, v, y);
+  }
+
+  void list_parts(Graph& graph, StateParts& parts) override {
+    if (!parts.loading() && !known_) return;
+    parts.values("mean", mean);
+    parts.value("squares", squares);
+    if (!parts.loading()) return;
+    known_ = true;
+    if (center_ && !graph.planning()) std::copy(mean.begin(), mean.end(), numbers(shift_));
   }
 
   void gram_matrix(Graph& graph, const Array& g) override {
@@ -80,15 +99,49 @@ class SparseSource final : public Source {
     }
   }
 
+  void first_panel_means(Graph& graph) {
+    const CsrStatistics first = stream_statistics(graph, x_, 1);
+    check_finite(first);
+    if (graph.planning() || x_.panels.empty()) return;
+    const auto height = static_cast<double>(sparse::PanelReader(x_, x_.panels[0], Dtype::float64, false).rows());
+    for (Index j = 0; j < cols; ++j) mean[j] = first.column_sums[j] / height;
+    std::copy(mean.begin(), mean.end(), numbers(shift_));
+  }
+  CsrStatistics found_in(Graph& graph, const Array& moments) const {
+    CsrStatistics found;
+    if (graph.planning()) return found;
+    const double* sums = numbers(moments);
+    found.column_sums.assign(sums, sums + cols);
+    found.column_squares.assign(sums + cols, sums + 2 * cols);
+    found.sum_squares = std::accumulate(sums + cols, sums + 2 * cols, 0.0);
+    // Where a value is not finite, its place is asked for; finite ones may overflow in squares alone.
+    return std::isfinite(found.sum_squares) ? found : stream_statistics(graph, x_);
+  }
+  void take(Graph& graph, const CsrStatistics& statistics) {
+    known_ = true;
+    check_finite(statistics);
+    if (graph.planning()) return;
+    check_squares(statistics);
+    const auto m = static_cast<double>(rows);
+    squares = statistics.sum_squares;
+    if (!center_) return;
+    squares = 0;
+    for (Index j = 0; j < cols; ++j) {
+      mean[j] = statistics.column_sums[j] / m;
+      squares += std::max(0.0, statistics.column_squares[j] - m * mean[j] * mean[j]);
+    }
+    std::copy(mean.begin(), mean.end(), numbers(shift_));
+  }
+
   const sparse::CsrOperand& x_;
-  bool center_;
+  bool center_, known_ = false;
   Array shift_;
 };
 
 }  // namespace
 
-std::unique_ptr<Source> make_sparse_source(Graph& graph, const sparse::CsrOperand& x, bool center) {
-  return std::make_unique<SparseSource>(graph, x, center);
+std::unique_ptr<Source> make_sparse_source(Graph& graph, const sparse::CsrOperand& x, bool center, bool ahead) {
+  return std::make_unique<SparseSource>(graph, x, center, ahead);
 }
 
 }  // namespace flagstone::spectral

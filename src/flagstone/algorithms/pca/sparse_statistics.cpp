@@ -13,21 +13,18 @@
 namespace flagstone::spectral {
 namespace {
 
-/// moments: 2 x n (sums, squares). bad: row and column of the panel's first NaN or Inf, else -1.
+/// bad: row and column of the panel's first NaN or Inf, else -1.
 template <class ColumnIndex>
-void add_rows(const kernel::CsrRows& rows, Index first_row, Index n, double* moments, double* bad) {
+void look_for_bad(const kernel::CsrRows& rows, Index first_row, double* bad) {
   const auto* values = reinterpret_cast<const double*>(rows.values);
   const auto* columns = reinterpret_cast<const ColumnIndex*>(rows.columns);
-  for (Index i = 0; i < rows.rows; ++i) {
+  for (Index i = 0; i < rows.rows && bad[0] < 0; ++i) {
     double bad_column = -1;
     for (Index p = rows.pointers[i] - rows.pointers[0]; p < rows.pointers[i + 1] - rows.pointers[0]; ++p) {
-      const auto column = static_cast<Index>(columns[p]);
-      moments[column] += values[p];
-      moments[n + column] += values[p] * values[p];
-      const auto at = static_cast<double>(column);
+      const auto at = static_cast<double>(columns[p]);
       if (!std::isfinite(values[p]) && (bad_column < 0 || at < bad_column)) bad_column = at;
     }
-    if (bad_column >= 0 && bad[0] < 0) bad[0] = static_cast<double>(first_row + i), bad[1] = bad_column;
+    if (bad_column >= 0) bad[0] = static_cast<double>(first_row + i), bad[1] = bad_column;
   }
 }
 
@@ -35,10 +32,9 @@ void add_rows(const kernel::CsrRows& rows, Index first_row, Index n, double* mom
 /// scratch.
 struct PanelStatistics final : CallValue {
   PanelStatistics(const sparse::CsrOperand& x, Index panel)
-      : reader(x, x.panels[static_cast<std::size_t>(panel)], Dtype::float64, false), columns(x.matrix.cols) {}
+      : reader(x, x.panels[static_cast<std::size_t>(panel)], Dtype::float64, false) {}
 
   sparse::PanelReader reader;
-  Index columns;
 };
 
 void run_statistics(const Call& call, std::span<const Tile> tiles) {
@@ -48,13 +44,14 @@ void run_statistics(const Call& call, std::span<const Tile> tiles) {
   found[0] = found[1] = -1;
   panel.reader.stream(tiles, scratch.data, [&](Index row, const kernel::CsrRows& rows) {
     const Index first = panel.reader.row() + row;
+    kernel::csr_moments(rows, Dtype::float64, sums);
     switch (rows.column_dtype) {
       case Dtype::uint16:
-        return add_rows<std::uint16_t>(rows, first, panel.columns, sums, found);
+        return look_for_bad<std::uint16_t>(rows, first, found);
       case Dtype::uint32:
-        return add_rows<std::uint32_t>(rows, first, panel.columns, sums, found);
+        return look_for_bad<std::uint32_t>(rows, first, found);
       default:
-        return add_rows<std::uint64_t>(rows, first, panel.columns, sums, found);
+        return look_for_bad<std::uint64_t>(rows, first, found);
     }
   });
 }
@@ -83,8 +80,8 @@ void add_panel_task(Graph& graph, const sparse::CsrOperand& x, Index panel, cons
 
 }  // namespace
 
-CsrStatistics stream_statistics(Graph& graph, const sparse::CsrOperand& x) {
-  const Index n = x.matrix.cols, panels = static_cast<Index>(x.panels.size());
+CsrStatistics stream_statistics(Graph& graph, const sparse::CsrOperand& x, Index most) {
+  const Index n = x.matrix.cols, panels = std::min(most, static_cast<Index>(x.panels.size()));
   CsrStatistics statistics;
   const Array moments = graph.allocate({2, n}, Dtype::float64);
   const Array bad = graph.allocate({std::max<Index>(1, panels), 2}, Dtype::float64);

@@ -26,6 +26,7 @@ struct Product {
   Array sum;    // n x b float64: Z
   std::optional<Array> shift;
   bool symmetric = false;
+  Array moments;  // 2 x n float64
 
   Index width() const { return (x ? x : given).shape()[1]; }
   PanelProduct of(const PanelReader& panel, const Region& kept_rows) const;
@@ -40,6 +41,7 @@ PanelProduct Product::of(const PanelReader& panel, const Region& kept_rows) cons
   PanelProduct one{name};
   one.shift = shift;
   one.symmetric = symmetric;
+  if (moments) one.moments = reduce({moments, whole(moments.shape())});
   if (x) one.x = read({x, whole(x.shape())});
   if (given) one.given = read({given, rows_of(given, panel)});
   if (kept) one.kept = kept_rows.array ? again(write(kept_rows)) : write({kept, rows_of(kept, panel)});
@@ -78,6 +80,7 @@ void check(const CsrOperand& a, const Product& product) {
     check_block(product.name, "the sum", product.sum, matrix.cols, b,
                 is_complex(real) ? Dtype::complex128 : Dtype::float64);
   if (product.shift) check_block(product.name, "the shift", *product.shift, 1, matrix.cols, Dtype::float64);
+  if (product.moments) check_block(product.name, "the moments", product.moments, 2, matrix.cols, Dtype::float64);
 }
 
 void add_panels(Graph& graph, const CsrOperand& a, Product product, const Array* shift) {
@@ -249,6 +252,11 @@ void multiply_transposed(Graph& graph, const CsrOperand& a, const Array& x, cons
 
 void gram_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y) {
   add_panels(graph, a, {"csr_gram", x, {}, {}, y, {}}, shift);
+}
+
+void gram_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y,
+                   const Array& moments) {
+  add_panels(graph, a, {"csr_gram", x, {}, {}, y, {}, false, moments}, shift);
 }
 
 void symmetric_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array& y) {

@@ -70,6 +70,9 @@ void multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* sh
 void multiply_transposed(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y);
 /// Y += (A - 1 muᵀ)ᵀ (A - 1 muᵀ) X: one read of A. X n x b, Y n x b float64, both in memory. 4 nnz b flops.
 void gram_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y);
+/// The same, and of the same read moments (2 x n float64, in memory) += sums of A's columns and of their squares.
+void gram_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y,
+                   const Array& moments);
 /// Y += A X of a symmetric (Hermitian) matrix of which one triangle is stored: one read of it. X n x b, Y n x b float64
 /// (complex128), both in memory. 4 nnz b flops of the stored values.
 void symmetric_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array& y);

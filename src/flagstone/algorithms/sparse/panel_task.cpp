@@ -73,6 +73,7 @@ TaskSpec PanelTask::spec(std::shared_ptr<PanelTask> self) {
   if (product_.shift) add(shift_, read({*product_.shift, whole(product_.shift->shape())}));
   if (keeps()) add(kept_, product_.kept);
   if (has_sum()) add(sum_, product_.sum);
+  if (product_.moments.region.array) add(moments_, product_.moments);
   add(scratch_, scratch(parts().bytes));
   task.cost = cost();
   Call& call = task.calls.emplace_back(kernel(), real_, std::initializer_list<TilePart>{});
@@ -160,6 +161,7 @@ void PanelTask::run(std::span<const Tile> tiles) const {
 
   reader_.stream(tiles, memory + at.reader, [&](Index row, const kernel::CsrRows& rows) {
     const Tile part = t.data ? subtile(t, {{row, 0}, {rows.rows, padded_}}) : Tile{};
+    if (moments_ >= 0) kernel::csr_moments(rows, real_, tiles[moments_].as<double>());
     if (is_given())
       kernel::csr_multiply_transposed(rows, part, partial, wanted_sums);
     else if (has_sum())
@@ -202,6 +204,7 @@ Cost PanelTask::cost() const {
     seconds += nnz * (0.6e-9 + 0.023e-9 * lanes);
     seconds += static_cast<double>(n_) * b * (2 * item + 16) / reference_bytes_per_second;
   }
+  if (product_.moments.region.array) seconds += 1e-9 * nnz;
   const int products = (has_x() ? 1 : 0) + (has_sum() ? 1 : 0);
   const double flops = is_complex(real_) ? 8 : 2;  // of a value and a column
   return {flops * products * nnz * b, seconds * reference_bytes_per_second, real_part_of(real_) == Dtype::float64,

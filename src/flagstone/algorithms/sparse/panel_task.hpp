@@ -15,6 +15,7 @@ struct PanelProduct {
   Access kept;   // rows x b, or more rows: T goes here
   Access sum;    // n x b float64 (complex128), reduced: Z, += Aᵀ given, or Aᴴ T of a T that is made here
   std::optional<Array> shift;  // 1 x n float64
+  Access moments;              // 2 x n float64, reduced: sums of the columns and of their squares, of the same read
   bool symmetric = false;      // of a stored triangle, x and sum alone: Z += (A_i + what of A mirrors it) X
   bool ordered = false;        // T has one order of sums (csr_multiply_ordered); kept is updated: T goes on from it
 
@@ -61,7 +62,7 @@ class PanelTask final : public CallValue {
   Dtype real_;
   Index n_, width_;
   Index padded_;  // columns that the kernels see
-  int x_ = -1, given_ = -1, kept_ = -1, sum_ = -1, shift_ = -1, scratch_ = -1;
+  int x_ = -1, given_ = -1, kept_ = -1, sum_ = -1, shift_ = -1, moments_ = -1, scratch_ = -1;
 };
 
 }  // namespace flagstone::sparse

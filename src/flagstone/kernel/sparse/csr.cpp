@@ -147,6 +147,24 @@ void csr_gram(const CsrRows& a, const Tile& x, const double* shift_row, const Ti
   run(a, y.dtype, job);
 }
 
+void csr_moments(const CsrRows& a, Dtype value_dtype, double* moments) {
+  if (a.rows == 0) return;
+  const Index first = a.pointers[0], last = a.pointers[a.rows];
+  const auto add = [&](const auto* values, const auto* columns) {
+    for (Index p = 0; p < last - first; ++p) {
+      const auto value = static_cast<double>(values[p]);
+      moments[columns[p]] += value, moments[a.cols + static_cast<Index>(columns[p])] += value * value;
+    }
+  };
+  const auto of_columns = [&](const auto* values) {
+    if (a.column_dtype == Dtype::uint16) return add(values, reinterpret_cast<const std::uint16_t*>(a.columns));
+    if (a.column_dtype == Dtype::uint32) return add(values, reinterpret_cast<const std::uint32_t*>(a.columns));
+    return add(values, reinterpret_cast<const std::uint64_t*>(a.columns));
+  };
+  if (value_dtype == Dtype::float32) return of_columns(reinterpret_cast<const float*>(a.values));
+  of_columns(reinterpret_cast<const double*>(a.values));
+}
+
 void shift_row(const double* mu, const Tile& x, double* s) {
   const Index width = x.shape[1], ld = leading("shift_row", x, x.shape[0], width, x.dtype);
   std::fill(s, s + width, 0.0);

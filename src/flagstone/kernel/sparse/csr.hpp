@@ -37,6 +37,10 @@ void csr_multiply_transposed(const CsrRows& a, const Tile& t, const Tile& y, dou
 /// T (data null: not wanted) stays in registers otherwise. Complex: Y += Aᴴ T.
 void csr_gram(const CsrRows& a, const Tile& x, const double* shift_row, const Tile& t, const Tile& y, double* sums);
 
+/// moments (2 x n float64): row 0 += sums of the columns, row 1 += sums of their squares, of float32 or float64 values;
+/// 3 flops a value.
+void csr_moments(const CsrRows& a, Dtype value_dtype, double* moments);
+
 /// s := muᵀ X (float64; n x b read once).
 void shift_row(const double* mu, const Tile& x, double* s);
 /// Y += partial - mu sumsᵀ. Y float64, partial float32 or float64 (data null: none), mu null: no second term. Complex:

@@ -88,9 +88,23 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& want
 
 constexpr Index widths[] = {1, 2, 3, 4, 5, 7, 8, 11, 15, 16, 17, 31, 32, 50, 64, 100, 127};
 
+template <class Real, class Of>
+void check_moments(const Of& a, Index m, Index n) {
+  const auto dense = a.dense(nullptr);
+  std::vector<double> moments(static_cast<std::size_t>(2 * n), 1), want(moments);
+  csr_moments(a.panel(), sizeof(Real) == 4 ? Dtype::float32 : Dtype::float64, moments.data());
+  for (Index i = 0; i < m; ++i)
+    for (Index j = 0; j < n; ++j) {
+      const double value = dense[static_cast<std::size_t>(i * n + j)];
+      want[static_cast<std::size_t>(j)] += value, want[static_cast<std::size_t>(n + j)] += value * value;
+    }
+  expect_near<double>(moments, want, static_cast<double>(m));
+}
+
 template <class Real, class Column>
 void check_verbs(Index m, Index n, double density, bool wild) {
   const Sample<Real, Column> a(m, n, density, wild);
+  if (!wild) check_moments<Real>(a, m, n);  // each value is squared alone
   for (Index b : widths)
     for (bool centred : {false, true}) {
       std::vector<double> mu(static_cast<std::size_t>(n)), s(static_cast<std::size_t>(b)), sums(s), none(s);
