@@ -1216,9 +1216,14 @@ class TopicsOptions:
         solver: str,
         edge_topics: int,
         seed: int,
+        thresholded: str,
+        basis: str,
+        projection: str,
     ) -> None: ...
 
 class TopicsJob(Job):
+    @property
+    def placed(self) -> list[tuple[str, str, int]]: ...
     @property
     def thresholds(self) -> NDArray[Any]: ...
     @property

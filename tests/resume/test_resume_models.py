@@ -52,12 +52,20 @@ result = told() | {"digest": digest("found.zarr")}
 """
 
 
-def test_topics_killed_between_steps(process, tmp_path):
+_PLACED = """
+fl.topics(fl.open("x.zarr"), 4, passes=1, solver="krylov-schur", out="found.zarr",
+          where={"thresholded": "disk", "basis": "memory", "projection": "memory"})
+result = told() | {"digest": digest("found.zarr")}
+"""
+
+
+@pytest.mark.parametrize(("call", "kills"), [(_TOPICS, (6,)), (_PLACED, (4, 8))], ids=["usual", "placed"])
+def test_topics_killed_between_steps(process, tmp_path, call, kills):
     fl.from_blocks([isle.planted(600)[0]], str(tmp_path / "x.zarr"))
-    whole = process(_TOPICS)
+    whole = process(call)
     (tmp_path / "found.zarr").rename(tmp_path / "whole.zarr")
-    for kill in (6,):  # behind the first steps
-        process(_TOPICS, kill=kill)
+    for kill in kills:  # behind the first steps; in the middle of the directions
+        process(call, kill=kill)
         (left,) = left_at(tmp_path / "found.zarr")
         assert 0 < left.done < 1
         again = process(

@@ -1,5 +1,6 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/core/bindings.hpp"
@@ -45,15 +46,19 @@ void bind_topics(nb::module_& m) {
           "__init__",
           [](TopicsOptions* self, Index k, Index passes, double sample, double eps1, double eps2, double eps3,
              double rho, double w0, bool cluster_documents, Index projected_iterations, Index iterations,
-             const std::string& solver, Index edge_topics, std::uint64_t seed) {
+             const std::string& solver, Index edge_topics, std::uint64_t seed, const std::string& thresholded,
+             const std::string& basis, const std::string& projection) {
+            const Where where{place_from_name("thresholded", thresholded), place_from_name("basis", basis),
+                              place_from_name("projection", projection)};
             new (self) TopicsOptions{{k, eps1, eps2, eps3, rho, w0, sample, cluster_documents, edge_topics,
-                                      projected_iterations, iterations, solver, seed},
+                                      projected_iterations, iterations, solver, seed, where},
                                      passes,
                                      nullptr};
           },
           nb::arg("k"), nb::arg("passes"), nb::arg("sample"), nb::arg("eps1"), nb::arg("eps2"), nb::arg("eps3"),
           nb::arg("rho"), nb::arg("w0"), nb::arg("cluster_documents"), nb::arg("projected_iterations"),
-          nb::arg("iterations"), nb::arg("solver"), nb::arg("edge_topics"), nb::arg("seed"));
+          nb::arg("iterations"), nb::arg("solver"), nb::arg("edge_topics"), nb::arg("seed"), nb::arg("thresholded"),
+          nb::arg("basis"), nb::arg("projection"));
   nb::class_<TopicsJob, Job>(m, "TopicsJob")
       .def_prop_ro("thresholds", member(&TopicsResult::thresholds), shares)
       .def_prop_ro("singular_values", member(&TopicsResult::singular_values), shares)
@@ -68,7 +73,12 @@ void bind_topics(nb::module_& m) {
       .def_prop_ro("edges", member(&TopicsResult::edges), shares)
       .def_prop_ro("documents", [](const TopicsJob& job) { return job.result->documents; })
       .def_prop_ro("average", [](const TopicsJob& job) { return job.result->average; })
-      .def_prop_ro("passes", [](const TopicsJob& job) { return job.result->passes; });
+      .def_prop_ro("passes", [](const TopicsJob& job) { return job.result->passes; })
+      .def_prop_ro("placed", [](const TopicsJob& job) {
+        std::vector<std::tuple<std::string, std::string, std::uint64_t>> made;
+        for (const Placed& one : job.result->placed) made.emplace_back(one.operand, one.place, one.bytes);
+        return made;
+      });
   m.def("check_topics", &check_topics);
   m.def("weights_rows", &weights_rows);
   m.def("topics_job", &topics_job, nb::arg("x"), nb::arg("options"), nb::arg("clusters"),

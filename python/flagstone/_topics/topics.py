@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .counts import counts_of
 from .result import TopicsResult, read_group
+from .where import places_of, told_place
 
 __all__ = ["topics"]
 
@@ -57,6 +59,7 @@ class Topics(Routine[TopicsResult]):
             real_number("topics", name, options[name], partial(_lies, above, most), told)
         one_of("topics", "solver", options["solver"], "auto", "gram", "krylov", "krylov-schur")
         check_flags("topics", cluster_documents=options["cluster_documents"])
+        places: dict[str, Any] = places_of(options.pop("where"))
         self.x, placed = counts_of(call, X, "X")
         self.k = int(k)
         self.asked: dict[str, Any] = {
@@ -64,7 +67,8 @@ class Topics(Routine[TopicsResult]):
             else value if name == "solver" else float(value)
             for name, value in options.items()
         }  # fmt: skip
-        self.options = _core.TopicsOptions(self.k, **self.asked)
+        self.options = _core.TopicsOptions(self.k, **self.asked, **places)
+        self.asked["where"] = places
         _core.check_topics(self.x.operand(), self.options)
         rows, words = self.x.shape
         chunk = _core.weights_rows(self.x.operand())
@@ -98,6 +102,8 @@ class Topics(Routine[TopicsResult]):
         note = "iterations and reads for catchwords depend on the data: those that are expected are counted"
         if job.documents:  # it has run
             note = f"{job.documents:,} documents of {job.average:.0f} words"
+        if job.placed:
+            note += "; " + ", ".join(told_place(*one) for one in job.placed)
         return How(f"ISLE, {passes} passes of EM" if passes else "ISLE", job.passes, note)
 
     def arguments(self) -> dict[str, Any]:
@@ -127,7 +133,10 @@ class Topics(Routine[TopicsResult]):
             self.place.write("edge_topics", job.edges.reshape(len(together), words), ["edge", "word"])
         about = {"routine": "topics", "k": k, "documents": job.documents, "average": job.average,
                  "version": _core.__version__}  # fmt: skip
-        made = self.place.close({"flagstone": about | self.asked})
+        chosen = {
+            name: value for name, value in self.asked.items() if name != "where"
+        }  # it changes no result
+        made = self.place.close({"flagstone": about | chosen})
         self._warn(job)
         return read_group(self.place.path, self.place.scratch, made)
 
@@ -153,7 +162,7 @@ def topics(
     X: Any, k: int, *, passes: int = 5, sample: float | None = None, eps1: float = 1 / 60,
     eps2: float = 1 / 3, eps3: float = 1.0, rho: float = 1.1, w0: float = 1.0,
     cluster_documents: bool = False, projected_iterations: int = 10, iterations: int = 10,
-    solver: str = "auto", edge_topics: int = 0, seed: int = 0,
+    solver: str = "auto", edge_topics: int = 0, where: Mapping[str, str] | None = None, seed: int = 0,
     out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
 ) -> Prepared[TopicsResult]:  # fmt: skip
     """Return k topics of documents, inside a memory limit: ISLE's five steps, then passes of EM.
@@ -182,6 +191,12 @@ def topics(
         Krylov, with a basis on disk where it takes more than 64 MiB.
     edge_topics : int
         So many mixtures of two topics that most documents are full of.
+    where : dict, optional
+        Where operands of steps lie, each "memory", "disk" (scratch: tiles leave memory where their room is
+        needed) or "auto" (default). "thresholded": what thresholds leave, a byte a stored value; "auto": kept
+        where that is a quarter of the budget at most, else seen through X in each read. "basis": of solver
+        "krylov-schur", V x its columns in float64; "auto": disk. "projection": of each document what lies
+        beside the singular vectors and its nearest seed, 24 bytes; "auto": disk. No place changes a bit.
     seed : int
         Of the random start, seeds and sample; the same seed gives the same bits for every memory limit and
         worker count.
@@ -200,7 +215,8 @@ def topics(
     Raises
     ------
     ShapeError
-        Counts are negative; k or a constant is out of range; all documents are empty.
+        Counts are negative; k or a constant is out of range; all documents are empty; `where` names an
+        operand or a place that there is not, or the basis of a solver that has none on disk.
     NumericalError
         X holds NaN or Inf.
     BudgetError
@@ -224,11 +240,12 @@ def topics(
     return Topics(
         X, k, out, memory, passes=passes, sample=1.0 if sample is None else sample, eps1=eps1, eps2=eps2,
         eps3=eps3, rho=rho, w0=w0, cluster_documents=cluster_documents, solver=solver,
-        projected_iterations=projected_iterations, iterations=iterations, edge_topics=edge_topics, seed=seed,
+        projected_iterations=projected_iterations, iterations=iterations, edge_topics=edge_topics,
+        where=where, seed=seed,
     )  # fmt: skip
 
 
 @resumable("topics")
 def _again(path: str, told: dict[str, Any]) -> Again:
-    options = {name: told[name] for name in _NAMES}
+    options = {name: told[name] for name in _NAMES} | {"where": told.get("where")}
     return topics, (operand("X", told["x"]), told["k"]), options | {"out": path}

@@ -157,10 +157,14 @@ def plans_of_clusters(name):
 
 
 @entry("topics", "topics", "TopicsResult.topics", "TopicsResult.isle", "TopicsResult.clusters", "open_topics",
-       "topics.plan", variants=("passes", "sample"))  # fmt: skip
+       "topics.plan", variants=("passes", "sample", "held", "scratch"))  # fmt: skip
 def topics(kind):
     x = fl.open("s.zarr")
     given = {"passes": 2} if kind == "passes" else {"passes": 0, "sample": 0.5}
+    if kind in ("held", "scratch"):
+        place = "memory" if kind == "held" else "disk"
+        where = dict.fromkeys(("thresholded", "basis", "projection"), place)
+        given = {"passes": 0, "solver": "krylov-schur", "where": where}
     return lambda: fl.topics(x, 3, out="topics.zarr", **given).topics
 
 

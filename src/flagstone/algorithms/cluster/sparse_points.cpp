@@ -209,7 +209,7 @@ class SparseSource final : public Source {
   }
 
   Array state(Graph& graph) const override {
-    return a_.rows ? graph.allocate({rows, 2}, Dtype::float64) : Source::state(graph);
+    return a_.rows || (onto && onto->hold_state) ? graph.allocate({rows, 2}, Dtype::float64) : Source::state(graph);
   }
 
   std::vector<double> row(Graph& graph, Index i) const override {

@@ -7,12 +7,21 @@
 
 namespace flagstone::sparse {
 
+/// How decoding is cut into steps: by the elements of a chunk, and whether a step ends with it.
+struct DecodeSteps {
+  Index chunk = 1;
+  bool ends = false;
+};
+
 /// One of the matrix's three arrays, as tasks read it.
 struct ElementStream {
   Array array;    // elements
   Array encoded;  // its chunks as stored (set where they are blosc buffers): they stay packed in the cache
-  std::vector<std::byte> fill = {};  // an element of a chunk that is not stored
-  bool once = false;                 // nobody reads it again in this run: its memory serves the next panel
+  std::vector<std::byte> fill = {};    // an element of a chunk that is not stored
+  bool once = false;                   // nobody reads it again in this run: its memory serves the next panel
+  std::optional<DecodeSteps> as = {};  // steps of a stream that this one stands for: sums over a step keep their bits
+
+  DecodeSteps steps() const;
 };
 
 /// A one-dimensional array as tasks read it. Make it once and keep it, as an operand.

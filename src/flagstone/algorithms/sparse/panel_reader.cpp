@@ -33,12 +33,17 @@ Index share_of_values(const CsrPanelRange& panel, Index rows) {
 
 }  // namespace
 
+DecodeSteps ElementStream::steps() const {
+  return as.value_or(DecodeSteps{std::max<Index>(1, array.chunks()[0]), static_cast<bool>(encoded)});
+}
+
 RangeReader::RangeReader(const ElementStream& stream, Index first, Index last)
     : array_(stream.array),
       encoded_(stream.encoded),
       fill_(stream.fill),
       once_(stream.once),
-      chunk_(std::max<Index>(1, stream.array.chunks()[0])) {
+      chunk_(std::max<Index>(1, stream.array.chunks()[0])),
+      steps_(stream.steps()) {
   if (first >= last) return;
   const Index length = array_.shape()[0];
   if (!packed() && (array_.in_memory() || chunk_ > longest_chunk)) {
@@ -90,9 +95,9 @@ void RangeReader::fetch(std::span<const Tile> tiles, Index from, Index to, std::
 
 Index RangeReader::step_end(Index from, Index last) const {
   // Steps count from the start of the chunk, as the codec's blocks do.
-  const Index chunk_start = from / chunk_ * chunk_;
+  const Index chunk_start = from / steps_.chunk * steps_.chunk;
   const Index end = chunk_start + ((from - chunk_start) / kernel::decode_step + 1) * kernel::decode_step;
-  return std::min({last, end, packed() ? chunk_start + chunk_ : end});
+  return std::min({last, end, steps_.ends ? chunk_start + steps_.chunk : end});
 }
 
 PanelReader::PanelReader(const CsrOperand& a, const CsrPanelRange& panel, Dtype real, bool whole)

@@ -41,6 +41,7 @@ class RangeReader {
   std::vector<std::byte> fill_;
   bool once_ = false;
   Index chunk_ = 1;
+  DecodeSteps steps_;
   std::vector<Piece> pieces_;
   std::size_t first_tile_ = 0;
 };

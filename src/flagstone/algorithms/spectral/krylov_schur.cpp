@@ -260,8 +260,8 @@ void BlockKrylovSchur::rebuild(const SmallMatrix& y, Index locked, bool append_n
   if (append_next) made.push(next_);
   basis_ = std::move(made);
   locked_ = locked;
-  tiles_.reset();
-  tiles_ = std::make_unique<FinishedTiles>(stages_, basis_.array(), PanelBasis::tile(cut_), name_of_basis(generation_));
+  note_tiles(basis_.array());
+  if (!tiles_) return;
   tiles_->finish({{0, 0}, {cut_.n, basis_.slots() * cut_.block}});
   if (stages_.saving() && before != saved_) remove_basis(before);
 }

@@ -32,6 +32,7 @@ struct SchurOptions {
   std::optional<Array> start;    // n x (at most block) of dtype: the first block's first columns
   Stages* stages = nullptr;      // where progress is saved: the basis itself is the checkpoint
   std::string kept_in;           // the folder of files beside that
+  bool hold_basis = false;       // in memory, charged; else in tiles that leave it where their room is needed
 };
 
 /// Widths as functions of n, k and dtype.
@@ -80,6 +81,7 @@ class BlockKrylovSchur {
   std::string name_of_basis(int generation) const;
   Array new_array(bool anew);
   Array open_array(bool anew);
+  void note_tiles(const Array& array);
   void remove_basis(int generation) const;
   void push(Index width);
   void save();

@@ -90,7 +90,8 @@ Directions of_krylov_result(spectral::KrylovResult found, int reads) {
   return {std::move(found.vectors), std::move(found.values), reads};
 }
 
-Directions find_directions(Graph& graph, const sparse::CsrOperand& b, const IsleOptions& options, Stages& stages) {
+Directions find_directions(Graph& graph, const sparse::CsrOperand& b, const IsleOptions& options, Stages& stages,
+                           std::vector<Placed>& places) {
   const Index words = b.matrix.cols, k = options.k;
   const Solver solver = solver_of(options.solver, k, words);
   if (solver == Solver::gram) {
@@ -112,7 +113,11 @@ Directions find_directions(Graph& graph, const sparse::CsrOperand& b, const Isle
   o.method = "krylov-schur";
   o.solver.who = "topics", o.solver.k = k, o.solver.which = spectral::Which::largest, o.solver.tol = direction_tol;
   o.solver.seed = options.seed, o.solver.symmetry = 1e-8, o.solver.verify = false;
-  spectral::BlockKrylovSchur iteration(graph, op, spectral::saving(spectral::completed(o, words), stages));
+  o.solver.hold_basis = options.where.basis == Place::memory;
+  o = spectral::completed(o, words);
+  const Shape basis = spectral::PanelBasis::shape(spectral::BlockKrylovSchur::cut_of(o.solver, words));
+  places.push_back({"basis", o.solver.hold_basis ? "memory" : "disk", 8 * static_cast<std::uint64_t>(count(basis))});
+  spectral::BlockKrylovSchur iteration(graph, op, spectral::saving(o, stages));
   const spectral::SchurPairs pairs = iteration.solve();
   Directions found{graph.allocate({words, k}, Dtype::float64), pairs.values, pairs.applications};
   iteration.vectors(pairs, found.vectors);
@@ -161,10 +166,12 @@ Array sampled_lengths(Graph& graph, const Corpus& corpus, const sparse::CsrOpera
 }
 
 /// Where they lie beside the directions; `weights`: 1 of a document that takes part, else 0.
-cluster::Subspace subspace_of(Graph& graph, const sparse::CsrOperand& b, const Array& directions,
-                              const Array& weights) {
-  const Index words = directions.shape()[0], k = directions.shape()[1];
-  cluster::Subspace made{directions, graph.allocate({b.matrix.rows, 1}, Dtype::float64)};
+cluster::Subspace subspace_of(Graph& graph, const sparse::CsrOperand& b, const Array& directions, const Array& weights,
+                              Place place, std::vector<Placed>& places) {
+  const Index words = directions.shape()[0], k = directions.shape()[1], rows = b.matrix.rows;
+  const bool held = place == Place::memory || b.rows;  // panels of chosen rows are no boxes of a grid
+  cluster::Subspace made{directions, placed(graph, held, {rows, 1}, Dtype::float64, {b.panel_rows(), 1}), held};
+  places.push_back({"projection", held ? "memory" : "disk", 24 * static_cast<std::uint64_t>(rows)});
   const Array rounded = graph.allocate({words, k}, Dtype::float32);
   if (!graph.planning())
     std::transform(elements<double>(directions), elements<double>(directions) + words * k, elements<float>(rounded),
@@ -175,6 +182,18 @@ cluster::Subspace subspace_of(Graph& graph, const sparse::CsrOperand& b, const A
     pass.own_bytes = static_cast<std::size_t>(rest_rows * k) * 4;
   });
   return made;
+}
+
+/// B kept where it is to be, or where there is room.
+KeptPattern keep(Graph& graph, sparse::CsrOperand b, Place place, std::vector<Placed>& places) {
+  const auto bytes = static_cast<std::uint64_t>(b.panels.empty() ? 0 : b.panels.back().last);
+  if (place == Place::automatic && (b.rows || bytes > graph.budget() / 4)) {
+    places.push_back({"thresholded", "view", 0});
+    return {std::move(b), {}};
+  }
+  const bool held = place == Place::memory;
+  places.push_back({"thresholded", held ? "memory" : "disk", bytes});
+  return keep_pattern(graph, b, held);
 }
 
 cluster::PointsInput points_of(const sparse::CsrOperand& b, const Array& weights) {
@@ -194,7 +213,23 @@ void list_parts(StateParts& parts, Clusters& clusters) {
   parts.value("reads", clusters.reads);
 }
 
-void check_solver(const std::string& name) { solver_of(name, 1, 1); }
+void check_clusters(const sparse::CsrOperand& x, const IsleOptions& options) {
+  const Solver solver = solver_of(options.solver, options.k, x.matrix.cols);
+  if (options.where.basis == Place::disk && solver != Solver::krylov_schur)
+    throw ShapeError(std::string("topics: where places 'basis' on disk, and the solver of ") +
+                     std::to_string(x.matrix.cols) + " words is '" +
+                     (solver == Solver::gram ? "gram', which has none" : "krylov', which has it in memory") +
+                     "; choose solver='krylov-schur'.");
+  if (!x.rows) return;
+  if (options.where.thresholded == Place::memory || options.where.thresholded == Place::disk)
+    throw ShapeError(
+        "topics: where places 'thresholded', and X is some rows of a stored matrix, of which it is a view; copy them "
+        "first, or leave that to 'auto'.");
+  if (options.where.projection == Place::disk)
+    throw ShapeError(
+        "topics: where places 'projection' on disk, and X is some rows of a stored matrix, whose panels are no tiles; "
+        "copy them first, or leave that to 'auto'.");
+}
 
 Clusters find_clusters(Graph& graph, const Corpus& corpus, const Array& thresholds, const IsleOptions& options,
                        Stages& stages) {
@@ -204,12 +239,15 @@ Clusters find_clusters(Graph& graph, const Corpus& corpus, const Array& threshol
     b = corpus.thresholded(graph, thresholds, sampled_lengths(graph, corpus, b, options, made.sampled));
     ++made.reads;
   }
+  const KeptPattern kept = keep(graph, std::move(b), options.where.thresholded, made.placed);
+  b = kept.operand;
+  made.reads += made.placed.back().bytes > 0;
   const Directions found = stages.once(
-      "directions", [&] { return find_directions(graph, b, options, stages); }, 0.2);
+      "directions", [&] { return find_directions(graph, b, options, stages, made.placed); }, 0.2);
   for (const double value : found.values) made.singular_values.push_back(std::sqrt(std::max(0.0, value)));
   const Array weights = graph.allocate({corpus.rows()}, Dtype::uint8);
   cluster::PointsInput points = points_of(b, weights);
-  points.onto = subspace_of(graph, b, found.vectors, weights);
+  points.onto = subspace_of(graph, b, found.vectors, weights, options.where.projection, made.placed);
   const cluster::LloydOptions first{options.projected_iterations, 0}, second{options.iterations, 0};
   cluster::Progress progress;
   const Array centres = stages.once(

@@ -2,7 +2,7 @@
 // Documents of words as ISLE sees them: counts, frequencies, and what thresholds leave of these. Nothing is written.
 #include <cstdint>
 
-#include "flagstone/algorithms/sparse/csr_ops.hpp"
+#include "flagstone/algorithms/topics/where.hpp"
 
 namespace flagstone::topics {
 
@@ -16,6 +16,7 @@ struct IsleOptions {
   Index projected_iterations = 10, iterations = 10;
   std::string solver = "auto";
   std::uint64_t seed = 0;
+  Where where;
 };
 
 class Corpus {

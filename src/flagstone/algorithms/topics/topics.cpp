@@ -37,7 +37,7 @@ void check_topics(const sparse::CsrOperand& x, const TopicsOptions& options) {
   if (k < 1 || k > most)
     throw ShapeError("topics: k is " + std::to_string(k) + " and X is " + to_string({x.matrix.rows, x.matrix.cols}) +
                      "; k must lie between 1 and " + std::to_string(most) + ".");
-  check_solver(options.isle.solver);
+  check_clusters(x, options.isle);
 }
 
 void topics(Graph& graph, const sparse::CsrOperand& x, const TopicsOptions& options, const Array& clusters,
@@ -73,7 +73,7 @@ void topics(Graph& graph, const sparse::CsrOperand& x, const TopicsOptions& opti
       0.8);
   const Fitted fitted = fit_topics(graph, corpus, means.topics, k, options.passes, stages);
   cluster::write_rows(graph, found.labels, clusters);
-  result.passes = reads + 2 + std::max<Index>(1, options.passes);
+  result.passes = reads + 2 + std::max<Index>(1, options.passes), result.placed = found.placed;
   if (graph.planning()) return;
   result.catchwords = means.catchwords, result.pairs = means.pairs, result.together = means.together;
   result.singular_values = found.singular_values, result.sampled = found.sampled;

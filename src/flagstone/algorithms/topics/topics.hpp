@@ -20,9 +20,10 @@ struct TopicsResult {
   std::vector<float> isle, topics, edges;  // k x V, topics one after the other
   std::vector<std::int32_t> pairs;
   std::vector<std::int64_t> together;
-  Index documents = 0;  // that are not empty
-  double average = 0;   // their length
-  Index passes = 0;     // reads of X; in a plan as expected
+  Index documents = 0;         // that are not empty
+  double average = 0;          // their length
+  Index passes = 0;            // reads of X; in a plan as expected
+  std::vector<Placed> placed;  // where operands of steps lay
 };
 
 /// ShapeError: k or another option is out of range.
