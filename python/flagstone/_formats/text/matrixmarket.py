@@ -369,7 +369,7 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
         )
         moved = 0
         for text, nbytes in blocks:
-            file.write(text)
+            file.write(text.data)
             moved += nbytes
             report.at(moved)
 
