@@ -27,7 +27,7 @@ __all__ = ["TopicModel"]
 
 _OPTIONS = (
     "passes", "sample", "eps1", "eps2", "eps3", "rho", "w0", "cluster_documents", "projected_iterations",
-    "iterations", "solver",
+    "iterations", "solver", "where",
 )  # fmt: skip
 
 
@@ -66,6 +66,8 @@ class TopicModel(Transformer):
         Topics; default: 10, or as many as there are documents or words where these are fewer.
     passes, sample, eps1, eps2, eps3, rho, w0, cluster_documents, projected_iterations, iterations, solver
         As of `flagstone.topics`.
+    where : dict, optional
+        Where operands of steps lie; as of `flagstone.topics`.
     random_state : int, optional
         Of the draws.
     out : path, optional
@@ -92,12 +94,12 @@ class TopicModel(Transformer):
         self, n_components: int | None = None, *, passes: int = 5, sample: float | None = None,
         eps1: float = 1 / 60, eps2: float = 1 / 3, eps3: float = 1.0, rho: float = 1.1, w0: float = 1.0,
         cluster_documents: bool = False, projected_iterations: int = 10, iterations: int = 10,
-        solver: str = "auto", random_state: int | None = None, out: Any = None,
+        solver: str = "auto", where: Any = None, random_state: int | None = None, out: Any = None,
         memory: int | str | None = None, scratch: Any = None,
     ) -> None:  # fmt: skip
         self.n_components, self.passes, self.sample = n_components, passes, sample
         self.eps1, self.eps2, self.eps3, self.rho, self.w0 = eps1, eps2, eps3, rho, w0
-        self.cluster_documents, self.solver = cluster_documents, solver
+        self.cluster_documents, self.solver, self.where = cluster_documents, solver, where
         self.projected_iterations, self.iterations = projected_iterations, iterations
         self.random_state, self.out, self.memory, self.scratch = random_state, out, memory, scratch
 

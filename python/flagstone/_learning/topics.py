@@ -42,14 +42,28 @@ from .documents import read_words
 @click.option(
     "--cluster-documents", is_flag=True, help="A topic takes its cluster's documents, as published."
 )
+@click.option(
+    "--solver",
+    type=click.Choice(["auto", "gram", "krylov", "krylov-schur"]),
+    default="auto",
+    show_default=True,
+    help="Of the leading subspace.",
+)
+@click.option(
+    "--where",
+    "places",
+    multiple=True,
+    metavar="OPERAND=PLACE",
+    help="Where a step's operand lies: thresholded, basis or projection; memory, disk or auto.",
+)
 @click.option("--edge-topics", type=int, default=0, show_default=True, help="Mixtures of two topics.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace OUT, at once and whole.")
 @common_options
 def topics(
     x: str, k: int, out: str | None, key: str | None, vocab: str | None, held: str | None,
-    share: float, overwrite: bool, memory: int | None, scratch_directory: str | None, only_plan: bool,
-    as_json: bool, **options: Any,
+    share: float, places: tuple[str, ...], overwrite: bool, memory: int | None,
+    scratch_directory: str | None, only_plan: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Topics of documents X (a sparse matrix of counts, documents x words)."""
     if out is not None:
@@ -65,7 +79,8 @@ def topics(
         if held is None and isinstance(counts, SparseArray):
             seen, others = hold_out("topics", counts, share, options["seed"])
         words = None if vocab is None else read_words("topics", vocab, counts.shape[1])
-        given = options | {"out": out}
+        where = {name: place for name, _, place in (one.partition("=") for one in places)}
+        given = options | {"out": out, "where": where}
         plan = run_topics.plan(seen, k, **given)
         if only_plan:
             print_json(plan.as_dict()) if as_json else click.echo(str(plan))
