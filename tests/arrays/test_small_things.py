@@ -91,10 +91,11 @@ def test_indices(tmp_path, A, a):
     np.testing.assert_array_equal(A[range(3), range(3)], a[range(3), range(3)])
     np.testing.assert_array_equal(A.oindex[range(2), range(4)], a[:2, :4])
     assert A[range(0)].shape == (0, 5)
+    np.testing.assert_array_equal(A[:, None, 1], a[:, None, 1])
     Z = fl.from_numpy(a, tmp_path / "z.zarr")
     Z[range(2)] = 0
     np.testing.assert_array_equal(Z[...], np.r_[np.zeros((2, 5)), a[2:]])
-    for key in (1.0, np.float64(1), True, np.True_, None, "x", (0, 1.5), 1j):
+    for key in (1.0, np.float64(1), True, np.True_, "x", (0, 1.5), (None, 1.5), 1j):
         with fails(IndexError, "index", "integers"):
             A[key]
     with fails(IndexError, "out of bounds"):

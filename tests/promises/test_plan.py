@@ -89,7 +89,8 @@ def check_bytes(entry: dict, by_spectrum: bool, spilled: float) -> None:
     # A private sum may spill; which tiles of a factorization do is a matter of which transfers end first:
     # some tiles, little beside what is read.
     assert real_written == pytest.approx(written, rel=spilled, abs=max(1 << 20, 0.015 * read)), entry
-    assert real_peak == pytest.approx(peak, rel=0.15), entry  # of some 100 MiB; 10 % at real sizes
+    # Of some 70 to 100 MiB, 12 of them held back for what a small run may not touch; 10 % at real sizes.
+    assert real_peak == pytest.approx(peak, rel=0.15, abs=16 << 20), entry
 
 
 def test_fields_and_table(tmp_path, rng):

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 import flagstone as fl
+from flagstone._formats.text.columns import entries_as_text
 from flagstone._resume.leftovers import leftovers
 
 SHAPE, VALUES = (3000, 1500), 1_300_000
@@ -64,7 +65,7 @@ def _core_text(matrix: sp.csr_matrix, file) -> None:
     order = np.random.default_rng(0).permutation(coo.nnz)
     file.write(f"%%MatrixMarket matrix coordinate real general\n{SHAPE[0]} {SHAPE[1]} {coo.nnz}\n".encode())
     row, column = coo.row[order].astype(np.int64), coo.col[order].astype(np.int64)
-    file.write(fl._core.format_entries(row, column, "real", coo.data[order]))
+    file.write(entries_as_text(row, column, "real", coo.data[order]))
 
 
 @pytest.mark.parametrize(
