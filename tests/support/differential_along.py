@@ -117,7 +117,8 @@ def binning(random: Random, folder: Path) -> Case | None:
         ours = array(kept(random, x, folder, "x"))
         if random.random() < 0.5:
             w = random.integers(-9, 9, x.shape).astype(one_of(random, ["int8", "float32", "float64"]))
-            W, wanted = array(kept(random, w, folder, "w")), np.bincount(x, w)
+            # Weighted counts are float64; of no elements NumPy's are integers.
+            W, wanted = array(kept(random, w, folder, "w")), np.bincount(x, w).astype(np.float64)
             return Case(
                 f"bincount {x.shape}, weights", lambda m: fl.bincount(ours, W, memory=m), exactly(wanted)
             )
