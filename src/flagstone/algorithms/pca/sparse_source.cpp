@@ -39,13 +39,13 @@ class SparseSource final : public Source {
     }
     if (center_) first_panel_means(graph);
     const Array moments = graph.allocate({2, cols}, Dtype::float64);
+    const Charge vectors = graph.charge(8 * 3 * static_cast<std::uint64_t>(cols));  // what is found, and the offset
     sparse::gram_multiply(graph, x_, v, shift(), y, moments);
     graph.barrier();
-    const std::vector<double> before = mean;
+    std::vector<double> offset = mean;
     take(graph, found_in(graph, moments));
     if (graph.planning() || !center_) return;
-    std::vector<double> offset(cols);
-    for (Index j = 0; j < cols; ++j) offset[j] = mean[j] - before[j];
+    for (Index j = 0; j < cols; ++j) offset[j] = mean[j] - offset[j];
     constexpr double most = 8;  // times what stays: three bits are lost
     if (cancellation(rows, offset, squares) <= most) return take_out(rows, offset, v, y);
     std::memset(y.store().memory(), 0, y.nbytes());
