@@ -7,6 +7,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::linalg {
 namespace {
@@ -201,6 +202,9 @@ void factorize(Graph& graph, Stages& stages, const QrTree& tree, const Operand& 
   const Index first = finished.first();
   columns.there(0, first);
   if (first > 0) order.streamed = false;
+  // All slabs but the last leave memory for the next one: while it is factored, not when the next one wants the room.
+  const Index last = first + std::max<Index>(0, tree.col_tiles - 1 - first) / order.slab * order.slab;
+  if (!order.streamed) write_early(f.v, {{0, 0}, {last * tree.cols, tree.m}});
   Factorization factorization(graph, tree, f, columns, {kept != nullptr, once && !kept}, order);
   order.streamed ? factorization.streamed() : factorization.left_looking(finished);
   QrTasks storing(graph, tree, f, once && (!kept || tree.rows == tree.cols));  // tall tiles have reflectors too

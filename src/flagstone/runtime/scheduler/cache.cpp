@@ -94,7 +94,6 @@ TileState& Cache::tile(const Region& region, bool read, bool written) {
   if (!owner) {
     owner = std::make_unique<ArrayState>();
     owner->number = ++named_;
-    owner->when = when_written(region.array);
     join_file(*owner, region.array);
     look_through(region.array);
   }
@@ -163,7 +162,7 @@ TileState& Cache::make(ArrayState& owner, const Region& region) {
   tile.box = region.box;
   tile.owner = &owner;
   tile.number = ++named_;
-  tile.when = owner.when;
+  tile.when = when_written(region.array, region.box);
   const Shape& extents = tile.box.shape;
   const bool cell = std::all_of(extents.begin(), extents.end(), [](Index extent) { return extent > 0; });
   if (owner.tiles.empty()) owner.grid.clear();

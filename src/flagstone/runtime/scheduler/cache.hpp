@@ -121,7 +121,6 @@ struct ArrayState {
   std::unordered_map<const Box*, std::unique_ptr<TileState>, Hash, Equal> tiles;
   std::list<TileState*> idle;
   bool written = false;
-  Written when = Written::always;
   // Boxes of one grid, clipped at the array's edge, are disjoint: no need to compare them.
   Shape grid;                // of the first tile that could be on one
   std::size_t off_grid = 0;  // tiles that are not

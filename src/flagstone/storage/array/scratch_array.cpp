@@ -87,7 +87,11 @@ class TemporaryStore final : public ArrayStore {
   }
 
   std::uint64_t scratch_bytes() const { return named_ ? 0 : bytes(); }
-  Written when() const { return when_; }
+  Written when(const Box& tile) const {
+    const bool early = early_ && intersect(*early_, tile).shape == tile.shape;
+    return early ? Written::always : when_;
+  }
+  void write_early(const Box& box) { early_ = box; }
 
   std::size_t run_bytes(const Shape& box) const override {
     Shape part = box;
@@ -168,6 +172,7 @@ class TemporaryStore final : public ArrayStore {
   const std::string where_;
   const bool named_;
   const Written when_;
+  std::optional<Box> early_;  // before tasks know the array
   const std::optional<ScratchSpace> space_;
   mutable std::mutex mutex_;
   std::shared_ptr<File> file_;            // from the first write on
@@ -197,8 +202,8 @@ Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const S
   return Array(shape, dtype, box, std::move(store));
 }
 
-static const TemporaryStore* temporary_store(const Array& array) {
-  return array.in_memory() ? nullptr : dynamic_cast<const TemporaryStore*>(&array.store());
+static TemporaryStore* temporary_store(const Array& array) {
+  return array.in_memory() ? nullptr : dynamic_cast<TemporaryStore*>(&array.store());
 }
 
 std::uint64_t scratch_bytes(const Array& array) {
@@ -206,9 +211,13 @@ std::uint64_t scratch_bytes(const Array& array) {
   return store ? store->scratch_bytes() : 0;
 }
 
-Written when_written(const Array& array) {
+Written when_written(const Array& array, const Box& tile) {
   const auto* store = temporary_store(array);
-  return store ? store->when() : Written::always;
+  return store ? store->when(tile) : Written::always;
+}
+
+void write_early(const Array& array, const Box& box) {
+  if (auto* store = temporary_store(array)) store->write_early(box);
 }
 
 Array kept_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& path,

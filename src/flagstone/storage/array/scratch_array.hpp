@@ -14,7 +14,10 @@ namespace flagstone {
 /// as nobody in sight adds to it (`again`), after which it leaves memory and who reads it loads it: what travels then
 /// is no question of when.
 enum class Written : std::uint8_t { always, with_checkpoints, for_room, streamed };
-Written when_written(const Array& array);
+Written when_written(const Array& array, const Box& tile);
+/// Tiles of a temporary array inside `box` are written as soon as they are done (Written::always): whoever knows that
+/// they leave memory before they are read for the last time. Before tasks name them.
+void write_early(const Array& array, const Box& box);
 
 /// Tiles without a name that may spill: `box`-shaped slots in a nameless file of `directory`, made and reserved whole
 /// at the first write (or by reserve()). Every access must use boxes of the grid `box` (clipped at the edge).
