@@ -39,6 +39,7 @@ SCRIPTS = {
     "elementwise": "elementwise",
     "layouts": "elementwise",
     "cholesky": "factor",
+    "dask_cholesky": "factor",
     "lu": "factor",
     "mixed": "factor",
     "simulated": "factor",
