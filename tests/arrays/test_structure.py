@@ -104,6 +104,46 @@ def test_one_triangle_is_read(tmp_path):
     np.testing.assert_allclose(S[:50, -50:], whole[:50, -50:], atol=1e-4)
 
 
+@pytest.mark.parametrize("uplo", ["lower", "upper"])
+def test_products_leave_out_zero_tiles(tmp_path, rng, uplo):
+    """trmm: half of the flops but for tiles on the diagonal, either side, α and β, with C in place or not."""
+    n, cols = 3000, 600  # steps of 512: as long as the longer chunks of the two
+    x, b, c = (rng.standard_normal(shape) for shape in ((n, n), (n, cols), (n, cols)))
+    t = expected(x, "triangular", uplo)
+    T = fl.triangular(fl.from_numpy(spoilt(x, uplo), tmp_path / "x.zarr"), uplo)
+    made = fl.matmul(T, b, out=fl.from_numpy(c, tmp_path / "c.zarr"), alpha=2, beta=-1)
+    assert fl.stats().flops < 0.85 * 2 * n * n * cols
+    np.testing.assert_allclose(made[...], 2 * t @ b - c, atol=1e-10)
+    for left, right, wanted in ((b.T.copy(), T, b.T @ t), (T.T, b, t.T @ b)):
+        np.testing.assert_allclose(np.asarray(fl.matmul(left, right)), wanted, atol=1e-10)
+        assert fl.stats().flops < 0.85 * 2 * n * n * cols
+    square = np.asarray(fl.matmul(T, T))
+    np.testing.assert_allclose(square, t @ t, atol=1e-10)
+    assert fl.stats().flops < 0.55 * 2 * n**3
+
+
+@pytest.mark.parametrize("uplo", ["lower", "upper"])
+@pytest.mark.parametrize("shape", [(130, 40), (40, 130), (1, 5), (5, 1), (0, 3)])
+def test_trapezoids(tmp_path, rng, shape, uplo):
+    """Boxes, norms and products of m x n ones; NaN beside them is never looked at."""
+    keep, drop = (np.tril, np.triu) if uplo == "lower" else (np.triu, np.tril)
+    x = keep(rng.standard_normal(shape))
+    spoiled = np.where(drop(np.ones(shape), 1 if uplo == "lower" else -1) > 0, np.nan, x)
+    T = fl.triangular(fl.from_numpy(spoiled, tmp_path / "x.zarr", chunks=(16, 16)), uplo)
+    np.testing.assert_array_equal(np.asarray(T), x)
+    np.testing.assert_array_equal(T[1:9, 2:33], x[1:9, 2:33])
+    with_ones = x.copy()
+    np.fill_diagonal(with_ones, 1)
+    np.testing.assert_array_equal(np.asarray(fl.triangular(spoiled, uplo, unit_diagonal=True)), with_ones)
+    np.testing.assert_allclose(np.asarray(T @ np.eye(shape[1])), x)
+    if x.size:
+        for ord in ("fro", 1, np.inf):
+            np.testing.assert_allclose(fl.linalg.matrix_norm(T, ord=ord), np.linalg.norm(x, ord))
+    if shape[0] != shape[1]:
+        with pytest.raises(fl.ShapeError, match="square"):
+            fl.linalg.inv(T)
+
+
 def test_refusals():
     with pytest.raises(fl.ShapeError, match="symmetric: A is 3 x 4; a square matrix"):
         fl.symmetric(np.ones((3, 4)))

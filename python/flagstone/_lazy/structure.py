@@ -70,7 +70,7 @@ def triangular(A: Any, /, uplo: str = "lower", unit_diagonal: bool = False) -> A
     Parameters
     ----------
     A : Array, Expression or ndarray
-        Square.
+        m x n: of a square one a triangle, of another a trapezoid.
     uplo : {"lower", "upper"}
         Which triangle counts.
     unit_diagonal : bool
@@ -79,7 +79,8 @@ def triangular(A: Any, /, uplo: str = "lower", unit_diagonal: bool = False) -> A
     Returns
     -------
     Array
-        Read-only, an operand of every routine. A pass over all of it moves the triangle's bytes once.
+        Read-only, an operand of every routine. A pass over all of it moves the triangle's bytes once; products
+        with it (trmm) leave out tiles beside the triangle: half of the flops.
     """
     return _structured("triangular", A, uplo, bool(unit_diagonal))
 
@@ -134,8 +135,10 @@ def _structured(kind: str, given: Any, uplo: str, unit_diagonal: bool) -> Array:
         raise ShapeError(f"{kind}: uplo is {uplo!r}; 'lower' or 'upper' is needed.")
     one = member(kind, given)
     shape = tuple(one.shape)
-    if len(shape) != 2 or shape[0] != shape[1]:
-        raise ShapeError(f"{kind}: A is {shape_text(shape)}; a square matrix is needed.")
+    square = len(shape) == 2 and shape[0] == shape[1]
+    if not square and (len(shape) != 2 or kind != "triangular"):
+        needed = "matrix" if kind == "triangular" else "square matrix"
+        raise ShapeError(f"{kind}: A is {shape_text(shape)}; a {needed} is needed.")
     if unit_diagonal and one.dtype == np.float16:
         raise ShapeError(f"{kind}: unit_diagonal of float16 is not possible; convert A (astype).")
     core = _core.structured_array(core_of(one), kind, uplo == "lower", unit_diagonal)

@@ -49,10 +49,16 @@ template <class A>
 double lanhe(Runtime& runtime, Order order, Norm which, Uplo uplo, Index n, const A& a, Index lda) {
   return detail::norm_of(runtime, {"lanhe", which, order, Seen::hermitian, uplo, Diagonal::stored, n, n}, a, lda);
 }
-/// Of a square triangular one.
+/// Of a triangle or trapezoid.
+template <class A>
+double lantr(Runtime& runtime, Order order, Norm which, Uplo uplo, Diagonal diagonal, Index m, Index n, const A& a,
+             Index lda) {
+  return detail::norm_of(runtime, {"lantr", which, order, Seen::triangular, uplo, diagonal, m, n}, a, lda);
+}
+/// Of a square one.
 template <class A>
 double lantr(Runtime& runtime, Order order, Norm which, Uplo uplo, Diagonal diagonal, Index n, const A& a, Index lda) {
-  return detail::norm_of(runtime, {"lantr", which, order, Seen::triangular, uplo, diagonal, n, n}, a, lda);
+  return lantr(runtime, order, which, uplo, diagonal, n, n, a, lda);
 }
 
 }  // namespace flagstone::flash

@@ -35,6 +35,15 @@ TYPED_TEST(FlashNorms, AreThoseOfALoop) {
       const auto a = this->stored(7, order, m, n), s = this->stored(200'000, order, n, n);
       const auto near = [&](double got, double exact) { EXPECT_NEAR(got, exact, exact * 10 * this->eps); };
       near(lange(this->runtime, order, which, m, n, a.begin, a.leading), largest(a.values(), which));
+      for (const bool lower : {false, true}) {
+        Dense trapezoid = a.values();
+        for (Index i = 0; i < m; ++i)
+          for (Index j = 0; j < n; ++j)
+            if (lower ? j > i : j < i) trapezoid(i, j) = 0;
+        near(lantr(this->runtime, order, which, lower ? Uplo::lower : Uplo::upper, Diagonal::stored, m, n, a.begin,
+                   a.leading),
+             largest(trapezoid, which));
+      }
       for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
         near(lansy(this->runtime, order, which, uplo, n, s.begin, s.leading),
              largest(whole_of(s.values(), uplo, false), which));

@@ -28,6 +28,32 @@ std::array<Tiled, 3> tiled(const Operand& a, const Operand& b, const Array& c, c
           Tiled({c}, {m, tile.rows, tile.rows}, {n, tile.cols, tile.cols})};
 }
 
+/// Which steps of C(i, j) add something: all, but where a tile of an operand lies beside its triangle (trmm). The first
+/// is taken always: then C holds β C whenever the block is saved.
+class Steps {
+ public:
+  Steps(const Tiled& a, const Tiled& b)
+      : a_(static_cast<std::size_t>(a.rows())), b_(static_cast<std::size_t>(b.cols())) {
+    if (a_.empty() || b_.empty()) return;
+    for (std::size_t i = 0; i < a_.size(); ++i)
+      for (Index k = 0; k < a.cols(); ++k) a_[i].push_back(is_zero(a(static_cast<Index>(i), k)));
+    for (std::size_t j = 0; j < b_.size(); ++j)
+      for (Index k = 0; k < b.rows(); ++k) b_[j].push_back(is_zero(b(k, static_cast<Index>(j))));
+  }
+  bool add(Index i, Index j, Index k) const {
+    const auto at = [k](const std::vector<bool>& zero) { return k > 0 && zero[static_cast<std::size_t>(k)]; };
+    return !at(a_[static_cast<std::size_t>(i)]) && !at(b_[static_cast<std::size_t>(j)]);
+  }
+  /// Whether one of the steps [k, end) does.
+  bool any(Index i, Index j, Index k, Index end) const {
+    while (k < end && !add(i, j, k)) ++k;
+    return k < end;
+  }
+
+ private:
+  std::vector<std::vector<bool>> a_, b_;  // zero tiles of a row of A, of a column of B, by step
+};
+
 /// What a device holds at a time, in rows of sub-blocks.
 std::vector<Box> parts_of(const Box& block, const ProductOrder& order) {
   std::vector<Box> parts;
@@ -109,11 +135,14 @@ void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in,
   const std::complex<double> beta = c_in || options.in_place ? options.beta : 0.0;
   graph.trust_order(true);
   const Index steps = std::max<Index>(1, A.cols());
+  const Steps needed(A, B);
   const auto step = [&](Index k, const std::vector<std::pair<Index, Index>>& tiles) {
     for (const auto& [i, j] : tiles) {
+      if (!needed.add(i, j, k)) continue;
       const MatrixTile x = A(i, k), y = B(k, j);
       if (A.cols() > 0) left.need(x.region), right.need(y.region);
-      gemm(graph, options.alpha, x, y, k == 0 ? beta : 1.0, again(C(i, j), k + 1 < A.cols()), k == 0 ? c_in : nullptr);
+      gemm(graph, options.alpha, x, y, k == 0 ? beta : 1.0, again(C(i, j), needed.any(i, j, k + 1, A.cols())),
+           k == 0 ? c_in : nullptr);
     }
   };
   graph.look_ahead(static_cast<std::size_t>(2 * tasks_ahead(order, graph.device_budget() > 0) + 64));

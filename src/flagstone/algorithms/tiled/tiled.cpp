@@ -36,6 +36,12 @@ MatrixTile again(MatrixTile c, bool more) {
   return c;
 }
 
+bool is_zero(const MatrixTile& x) {
+  Box tile = x.used;
+  for (std::size_t d = 0; d < tile.start.size(); ++d) tile.start[d] += x.region.box.start[d];
+  return x.array().store().zeros(tile);
+}
+
 MatrixTile Tiled::operator()(Index i, Index j) const {
   Span first = span_of(rows_, i), second = span_of(cols_, j);
   if (x_.transpose) std::swap(first, second);

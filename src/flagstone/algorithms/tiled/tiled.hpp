@@ -34,6 +34,9 @@ MatrixTile adjoint(MatrixTile x);
 /// What is changed and, where there is `more` to come, changed again by a task that may be out of sight yet.
 MatrixTile again(MatrixTile c, bool more = true);
 
+/// Whether it is known to be zeros before it is read: beside a triangle.
+bool is_zero(const MatrixTile& x);
+
 class Tiled {
  public:
   /// `lead`: of a stack, which of its matrices, as a box of the dimensions before the last two.

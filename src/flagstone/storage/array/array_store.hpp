@@ -58,6 +58,8 @@ class ArrayStore {
   virtual bool reserve() { return true; }
   /// Whether all of a box was written; a store that cannot tell says yes.
   virtual bool stored(const Box&) const { return true; }
+  /// Whether a box is known to hold nothing but zeros, without a look at what is stored: beside a triangle.
+  virtual bool zeros(const Box&) const { return false; }
   /// Looks whether another handle or process has committed something since, and forgets what is old. Returns a number
   /// that changes with every commit; 0: nothing but this handle writes, or nothing can be said.
   virtual std::uint64_t look() { return 0; }

@@ -117,6 +117,11 @@ class StructuredStore final : public LazyStore {
     return read_together(box, seen, lower, how_.kind == Kind::triangular ? std::nullopt : upper);
   }
 
+  bool zeros(const Box& box) const override {
+    const Box seen = how_.lower ? box : turned(box);
+    return how_.kind == Kind::triangular && !below(seen);
+  }
+
   std::size_t run_bytes(const Shape& box) const override {
     const auto& store = operands_.front().store();
     if (operands_.front().in_memory()) return static_cast<std::size_t>(c_run(operands_.front().shape(), box)) * item_;
@@ -167,8 +172,10 @@ class StructuredStore final : public LazyStore {
 }  // namespace
 
 Array structured_array(const Array& member, const Structure& structure) {
-  if (member.ndim() != 2 || member.shape()[0] != member.shape()[1])
-    throw ShapeError("structured array: the member is " + to_string(member.shape()) + "; a square matrix is needed.");
+  const bool triangular = structure.kind == Kind::triangular;
+  if (member.ndim() != 2 || (!triangular && member.shape()[0] != member.shape()[1]))
+    throw ShapeError("structured array: the member is " + to_string(member.shape()) + "; a " +
+                     (triangular ? "" : "square ") + "matrix is needed.");
   return Array(member.shape(), member.dtype(), member.chunks(), std::make_shared<StructuredStore>(member, structure));
 }
 

@@ -12,8 +12,9 @@ struct Structure {
 };
 
 /// The square matrix that a triangle of `member` is: mirrored (Hermitian: conjugated, with a real diagonal), or with
-/// zeros. Nothing is moved: a box inside the triangle travels as it does in the member, one beside it as its mirror,
-/// one across the diagonal is put together on arrival. ShapeError where the member is not square.
+/// zeros (of any m x n member: a trapezoid). Nothing is moved: a box inside the triangle travels as it does in the
+/// member, one beside it as its mirror, one across the diagonal is put together on arrival. ShapeError where a member
+/// to be mirrored is not square.
 Array structured_array(const Array& member, const Structure& structure);
 
 }  // namespace flagstone
