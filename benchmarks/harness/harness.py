@@ -23,7 +23,7 @@ MARK = "@result "
 #: Options that choose what is run or how often, not the size that a target is about.
 NEUTRAL = {"rounds", "finalists", "grid", "blocks", "depths", "build", "io", "verify", "only"}
 NEUTRAL |= {"npy_memory", "zarr_memory", "install", "chunks", "block", "pairs", "peer_pairs"}
-NEUTRAL |= {"widths", "codecs", "baselines"}
+NEUTRAL |= {"widths", "codecs", "baselines", "peers"}
 
 
 class ChildFailed(RuntimeError):
