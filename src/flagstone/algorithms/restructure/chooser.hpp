@@ -134,6 +134,24 @@ class Chooser {
   }
 
  private:
+  /// Chunks that travel together lie in one box: where there is room to spare, as much of it as makes a group, as long
+  /// as no more is read.
+  Pass gathered(Pass best, bool parts, std::uint64_t room) const {
+    const std::uint64_t groups = 2 * static_cast<std::uint64_t>(workers_ + 1) * least_group;
+    if (!target_.groups || room < groups) return best;
+    for (;;) {
+      std::optional<Pass> next;
+      for (std::size_t d = best.box.size(); d-- > 0 && !next && bytes_of(best.box, target_.item) < least_group;)
+        for (Index extent : longer(best.box, d)) {
+          Shape box = best.box;
+          box[d] = extent;
+          Pass pass = of_box(box, parts);
+          if (!next && pass.held <= room - groups && pass.cost <= best.cost * 1.001) next = std::move(pass);
+        }
+      if (!next) return best;
+      best = std::move(*next);
+    }
+  }
   /// Pieces under one tile: a task that reads begins with all of them.
   std::uint64_t loaded_at_once(const Pass& pass) const {
     Shape under = pass.tile;
@@ -205,7 +223,7 @@ class Chooser {
           if (const double gained = (best.cost - pass.cost) / more; gained > gain)
             gain = gained, next = std::move(pass);
         }
-      if (!next) return best;
+      if (!next) return gathered(std::move(best), parts, room);
       best = std::move(*next);
     }
   }

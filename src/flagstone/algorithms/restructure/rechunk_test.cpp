@@ -121,8 +121,8 @@ TEST_F(RechunkTest, TwoPassesGoThroughTheRuntimesScratch) {
 
 TEST_F(RechunkTest, TheSameCallGoesOnWhereAKilledOneStopped) {
   ASSERT_EQ(::setenv("FLAGSTONE_CHECKPOINT_SECONDS", "0", 1), 0);  // short calls have records too
-  const Array from = stored(400, 300);
-  RechunkTo to{.path = folder_ / "to.zarr", .stored = {.chunks = {20, 300}}, .replace = true};
+  const Array from = stored(2000, 1400);
+  RechunkTo to{.path = folder_ / "to.zarr", .stored = {.chunks = {100, 1400}}, .replace = true};
   const Array whole_one = rechunk(runtime_, from, {.path = folder_ / "expected.zarr", .stored = to.stored});
   RechunkReport report;
   for (const int last : {1, 3}) {
