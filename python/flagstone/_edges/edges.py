@@ -41,9 +41,14 @@ def _of_npy(call: Call, path: str) -> Iterator[tuple[NDArray[Any], ...]]:
         )
     if array.dtype.kind not in "iu":
         raise FormatError(f"{call.who}: '{path}' is {array.dtype.name}; whole numbers are needed.")
+    block = min(array.shape[0], _STEP) * array.shape[1] * array.dtype.itemsize
+    call.room("rows, as they are loaded, and their columns", 3 * block)
     for first in range(0, array.shape[0], _STEP):
         rows = part(call, array, first, min(first + _STEP, array.shape[0]))
-        yield tuple(np.ascontiguousarray(rows[:, i]) for i in range(array.shape[1]))
+        columns = tuple(np.ascontiguousarray(rows[:, i]) for i in range(array.shape[1]))
+        del rows
+        yield columns
+        del columns
 
 
 def _of_parquet(call: Call, path: str) -> Iterator[tuple[NDArray[Any], ...]]:

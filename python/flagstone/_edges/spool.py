@@ -81,6 +81,7 @@ def spooled(call: Call, blocks: Iterable[Any], dtype: np.dtype[Any] | None = Non
             for file, column, kind in zip(files, columns, dtypes, strict=True):
                 file.write(np.ascontiguousarray(column, kind).data)
             length += columns[0].shape[0]
+            del block, columns, column  # before the next one is made
     finally:
         for file in files:
             file.close()
