@@ -79,8 +79,8 @@ def triangular(A: Any, /, uplo: str = "lower", unit_diagonal: bool = False) -> A
     Returns
     -------
     Array
-        Read-only, an operand of every routine. A pass over all of it moves the triangle's bytes once; products
-        with it (trmm) leave out tiles beside the triangle: half of the flops.
+        Read-only, an operand of every routine. A pass over all of it moves the triangle's bytes once;
+        products with it (trmm) leave out tiles beside the triangle: half of the flops.
     """
     return _structured("triangular", A, uplo, bool(unit_diagonal))
 
