@@ -45,6 +45,7 @@ void bind_checkpoint(nb::module_& m) {
       .def("save", &save, nb::arg("done"), nb::arg("parts"))
       .def("load", &load)
       .def("has", &Checkpoint::has)
+      .def("forget", &Checkpoint::forget_all, nb::arg("prefix"))
       .def_prop_ro("done", &Checkpoint::done)
       .def_prop_ro("saves", &Checkpoint::saves);
 }

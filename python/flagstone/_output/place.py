@@ -51,9 +51,15 @@ class RecordedPlace:
         """Give what is built a record of `operation`: it is made when the place is opened."""
         if self.nameless:
             return
-        self._described = lambda: Record(
-            operation, lambda: arguments() | self.identity(), seconds_of(flops, nbytes), self.call.runtime
+        self.described(
+            lambda: Record(
+                operation, lambda: arguments() | self.identity(), seconds_of(flops, nbytes), self.call.runtime
+            )
         )
+
+    def described(self, record: Callable[[], Record]) -> None:
+        """Say what makes the record, when the place is opened."""
+        self._described = record
 
     def identity(self) -> dict[str, Any]:
         """Return what the record says of the place, beside its path."""

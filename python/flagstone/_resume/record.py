@@ -83,13 +83,28 @@ class Record:
         self.checkpoint: _core.Checkpoint | None = None
         self.resumed = False
         self.done = 0.0  # where this call began
+        self._leader: Record | None = None
+        self._followers: list[Record] = []
+
+    def follow(self, leader: Record) -> None:
+        """Be of another output of a call whose progress `leader` notes: this one tells how far it is."""
+        self._leader = leader
+        leader._followers.append(self)
 
     def output(self, path: str, replace: bool, nbytes: int) -> _core.Output:
         """Open the output, with what a killed call with the same record had built."""
-        record = _core.Record(self.operation, self.text, self._scratch, _warn, saved)
+        heard = None if self._leader is not None else self._heard
+        record = _core.Record(self.operation, self.text, self._scratch, _warn, heard)
         output = record.output(path, replace, nbytes)
         self.checkpoint, self.resumed, self.done = record.checkpoint, record.resumed, record.done
         return output
+
+    def _heard(self, number: int) -> None:
+        for other in self._followers:
+            if other.checkpoint is not None and self.checkpoint is not None:
+                other.checkpoint.save(self.checkpoint.done, [])
+        if saved is not None:
+            saved(number)
 
     def begin_again(self, path: str, error: Exception) -> None:
         """Say that what was left is damaged."""
@@ -98,7 +113,7 @@ class Record:
     @property
     def where(self) -> str:
         """What stats() says of a call that went on: ", resumed at 40 %"."""
-        return f", resumed at {self.done:.0%}" if self.resumed else ""
+        return f", resumed at {self.done:.0%}" if self.resumed and self._leader is None else ""
 
     @contextlib.contextmanager
     def kept(self, built: Any) -> Iterator[None]:
@@ -116,7 +131,7 @@ class Record:
                 built.leave()
                 kept = f"{self.operation}: {self.checkpoint.done:.0%} is kept"
                 told = f"{kept}; the same call, or resume, goes on there"
-                if hasattr(error, "add_note"):
+                if hasattr(error, "add_note") and self._leader is None:
                     error.add_note(told)
             raise
 

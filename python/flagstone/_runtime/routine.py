@@ -181,11 +181,15 @@ class Routine(Generic[R_co]):
         with contextlib.ExitStack() as stack:
             return self.result(self.execute(stack))
 
+    def record_places(self) -> None:
+        """Give what is built at each place a record of the call."""
+        for place in self.places:
+            place.recorded(self.operation, self.arguments, *self.effort())
+
     def execute(self, stack: contextlib.ExitStack) -> Any:
         """Run the job, whose results are built aside, and keep what it did for stats(); return the job."""
         if self.operation:
-            for place in self.places:
-                place.recorded(self.operation, self.arguments, *self.effort())
+            self.record_places()
         job = self.job(lambda place: place.open(stack))
         done = self.call.run(job, counted=True)
         how = self.how(job)

@@ -14,6 +14,9 @@ from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._output.place import Place
 from .._output.replaceable import check_apart
+from .._output.together import Together, old_outputs
+from .._resume.openers import operand
+from .._resume.registers import Again, resumable
 from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
@@ -47,6 +50,8 @@ class Records(Routine[Any]):
             for dtype, wanted, out in zip(dtypes, kept, outs, strict=True)
         ]
         self.places = [place for place in self.targets if place is not None]
+        self.operation = call.who if call.who == "sort_by" else ""
+        self.together = Together(self.targets[:-1])  # places have no name
         call.outputs = sum(not place.in_memory for place in self.targets if place is not None)
         call.on(*(one.core.path for one in self.sources))
 
@@ -63,12 +68,34 @@ class Records(Routine[Any]):
     def job(self, at: At) -> _core.Job:
         """Return the sort as a job."""
         targets = [None if place is None else at(place) for place in self.targets]
+        checkpoint = self.together.checkpoint("sorted")
         return _core.sort_by_job(
-            [one.core for one in self.sources], self.keys, self.descending, targets, None
+            [one.core for one in self.sources], self.keys, self.descending, targets, checkpoint
         )
+
+    def record_places(self) -> None:
+        """Give all places one record."""
+        self.together.recorded(self.operation, self.arguments, *self.effort())
+
+    def arguments(self) -> dict[str, Any]:
+        """Return everything that decides the bits."""
+        return {
+            "arrays": [one.identity for one in self.sources], "keys": self.keys,
+            "descending": self.descending,
+            "chunks": [None if place is None else list(place.chunks) for place in self.targets[:-1]],
+        }  # fmt: skip
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes, roughly."""
+        nbytes = sum(place.nbytes for place in self.targets if place is not None)
+        return 8.0 * self.length * self.length.bit_length(), 2.0 * nbytes
 
     def result(self, job: Any) -> list[Any]:
         """Publish what was wanted."""
+        # All is written before the first appears: a kill between two of them must find nothing but renames.
+        for place in self.targets:
+            if place is not None and place.destination is not None:
+                place.destination.core.flush()
         return [place.close() for place in self.targets if place is not None]
 
 
@@ -122,7 +149,9 @@ def sort_by(
     Notes
     -----
     Reads and writes every array once, and where they do not fit into memory their records once more (`sort`
-    says when twice more). O(n log n) steps. Stable.
+    says when twice more). O(n log n) steps. Stable. A call that was killed goes on (`flagstone.resume` of any
+    of the places) where all places are paths or Arrays, or scratch beside one that is: sorted runs lie beside
+    the first. Results appear one after the other, each whole.
     """
     call = Call("sort_by", memory)
     if isinstance(arrays, (Array, np.ndarray, str)) or not isinstance(arrays, Sequence):
@@ -143,3 +172,10 @@ def sort_by(
             )
     outs = _outs("sort_by", out, len(given))
     return Records(call, given, int(keys), bool(descending), [True] * len(given) + [False], [*outs, None])
+
+
+@resumable("sort_by")
+def _sort_by_again(path: str, told: dict[str, Any]) -> Again:
+    arrays = [operand(f"array {number}", one) for number, one in enumerate(told["arrays"])]
+    options = {"descending": told["descending"], "out": old_outputs(told["outs"])}
+    return sort_by, (arrays, told["keys"]), options

@@ -155,10 +155,10 @@ def sorts(case):
     return lambda: getattr(fl, name)(a, out="sorted.zarr")
 
 
-@entry("sort_by", "sort_by", "sort_by.plan")
-def records():
+@entry("sort_by", "sort_by", "sort_by.plan", variants=("scratch", "paths"))
+def records(case):
     a = line()
-    return lambda: fl.sort_by([a, a], 1)
+    return lambda: fl.sort_by([a, a], 1, out=None if case == "scratch" else ["one.zarr", "other.zarr"])
 
 
 @entry(
