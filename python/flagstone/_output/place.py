@@ -22,6 +22,7 @@ from .._array.handle import (
     is_transposed,
     values_of,
 )
+from .._array.requests import empty
 from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import storage_error
 from .._resume.identity import stored_stamp
@@ -223,7 +224,7 @@ class Place(RecordedPlace):
             if given is not None and not self._reads_old and is_plain(given) and not overlap:
                 return given
             self.call.room("the result", self.nbytes)
-        return np.empty(self.shape, self.dtype)
+        return empty(self.shape, self.dtype)  # pages: what malloc gets back it may keep
 
     def close(self) -> Any:
         """Publish the result, keep it as `result`, and return what the caller gets."""
