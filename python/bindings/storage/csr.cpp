@@ -79,6 +79,7 @@ void bind_csr(nb::module_& m) {
   m.def("csr_statistics", &csr_statistics, unlocked());
 
   // The caller checks dtypes: int64 pointers; int32 or int64 columns; values of value_dtype.
+  m.attr("most_counted_columns") = most_counted_columns;
   nb::class_<CsrWriter>(m, "CsrWriter")
       .def("__init__",
            [](CsrWriter* self, const std::string& directory, Index cols, const std::string& value_dtype, bool narrow,

@@ -318,8 +318,8 @@ def from_coo(
     -----
     A sort of records (row, column, value): two reads and two writes where they do not fit into memory, then
     one read and about 3 to 8 bytes written for a stored value. O(n log n) steps; an addition for each
-    duplicate. The entries of one row fit into memory. Pointers are stored for every row, statistics held for
-    every column.
+    duplicate. The entries of one row fit into memory. Pointers are stored for every row; of columns
+    nothing is held but sums of at most 2^20, so that there may be 2^40.
     """
     who = "from_coo"
     call = Call(who, memory)

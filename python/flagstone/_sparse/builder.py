@@ -80,7 +80,7 @@ def writer_bytes(cols: int, dtype: np.dtype[Any], entries: int = _CHUNK) -> int:
     """Return what a writer of at most so many entries holds; 0 columns where nobody knows them yet."""
     held = _core.CsrWriter.memory_bytes(cols, dtype.name)
     held = max(min(held, _TAILS), held * min(_CHUNK, max(entries, 1 << 12)) // _CHUNK)
-    return held + 64 * max(cols, 0)
+    return held + 64 * min(max(cols, 0), _core.most_counted_columns)
 
 
 def blocks_least() -> int:

@@ -19,6 +19,7 @@ from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .._scratch.scratch import prepare
+from .validation import check_listed
 
 __all__ = ["SparsePass", "SparseReduced", "stored_shape"]
 
@@ -49,6 +50,7 @@ class SparsePass(Routine[None]):
         """Ask for a fold along rows or columns; return where its words will be; made once."""
         if (name, rows) not in self._folds:
             m, n = stored_shape(self.view)
+            check_listed(self.call.who, self.view.shape, m if rows else n, "sums")
             shape = (m, 1 if name == "sum" else 2) if rows else (2, n)
             place = Place(self.call, shape, np.dtype(np.float64), IN_MEMORY, ())
             self._folds[name, rows] = place
@@ -118,7 +120,10 @@ class SparseReduced(NDArrayOperatorsMixin, Reduced):
     @property
     def needs(self) -> tuple[str, bool]:
         """The fold that it is made of, and whether that is along stored rows."""
-        rows = self.axis is not None and (self.axis ^ int(self.view._transposed)) == 1
+        if self.axis is None:  # by columns, as long as these are counted when a matrix is written
+            rows = stored_shape(self.view)[1] > _core.most_counted_columns
+        else:
+            rows = (self.axis ^ int(self.view._transposed)) == 1
         if self.name == "var":
             return "moments" if rows else "column moments", rows
         return _FOLDS[self.name], rows
@@ -172,7 +177,7 @@ class SparseReduced(NDArrayOperatorsMixin, Reduced):
         words = [found[:, i] for i in range(found.shape[1])] if rows else [found[0], found[1]]
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.name in ("sum", "mean"):
-                sums = self._total(found) if self.axis is None else self._sums(words)
+                sums = self._total(found.T if rows else found) if self.axis is None else self._sums(words)
                 return np.float64(1) * sums / self.count if self.name == "mean" else sums
             if self.name == "var":
                 return self._variances(*words)
@@ -207,7 +212,7 @@ class SparseReduced(NDArrayOperatorsMixin, Reduced):
 
     def _extremes(self, found: NDArray[np.float64], stored: NDArray[np.float64]) -> Any:
         """Zeros that are not stored count."""
-        length = self.count if self.axis is not None else stored_shape(self.view)[0]
+        length = self.count if self.axis is not None else stored_shape(self.view)[int(self.needs[1])]
         found = np.where(stored < length, getattr(np, f"{self.name}imum")(found, 0.0), found)
         if self.axis is None:
             found = np.asarray(getattr(found, self.name)())

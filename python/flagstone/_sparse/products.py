@@ -23,6 +23,7 @@ from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .._scratch.scratch import prepare
+from .validation import check_listed
 
 __all__ = ["Csrmm", "GramProduct"]
 
@@ -51,6 +52,7 @@ class Csrmm(Routine[Any]):
         inner, outer = (a.shape[0], a.shape[1]) if left else (a.shape[1], a.shape[0])
         if x.ndim not in (1, 2) or x.shape[-1 if left else 0] != inner:
             raise ShapeError(_misfit(call, a, x, left))
+        check_listed(call.who, a.shape, max(a.shape), "values")
         self._vector = x.ndim == 1
         if self._vector and isinstance(x, np.ndarray):
             x = x[None, :] if left else x[:, None]
@@ -202,6 +204,7 @@ class GramProduct(Routine[Floats]):
             )
         if given.dtype.kind not in "biufc":
             raise ShapeError(f"{self.call.who}: X is {given.dtype}; numbers are needed.")
+        check_listed(self.call.who, a.shape, inner, "values")
         single, pair = given.dtype in (np.float32, np.complex64), "c" in (given.dtype.kind, a.dtype.kind)
         self.dtype = np.result_type(
             np.float32 if single else np.float64, np.complex64 if pair else np.float32

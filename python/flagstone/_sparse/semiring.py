@@ -20,6 +20,7 @@ from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .index import Chosen, as_slice, chosen
 from .steps import streamed
+from .validation import check_listed
 
 __all__ = ["SEMIRINGS", "SWAPPED", "Over", "SemiringProduct", "dtypes_of", "is_frontier"]
 
@@ -188,6 +189,7 @@ class SemiringProduct(OverSemiring):
         x = self._vectors(call, x, matrix.shape[1])
         self.dtype, kept = dtypes_of(call.who, self.semiring, a, x.dtype, over.dtype)
         self.outer, self.width = matrix.shape[0], x.shape[1]
+        check_listed(call.who, a.shape, max(a.shape), "values")
         self.there = None if not self.sparse else self._stored_of(call, "where X has entries", x)
         self.x = self._dense(call, x, kept)
         self.turned = matrix._transposed

@@ -21,7 +21,7 @@ from .builder import CsrBuilder, csr_parts, value_dtype
 from .external_sort import Triplets, Work, build_csr, bytes_held, record_of
 from .index import as_slice
 from .row_blocks import row_blocks
-from .validation import check_columns
+from .validation import check_columns, check_listed
 
 __all__ = [
     "all_elements", "by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes",
@@ -43,6 +43,7 @@ def csc_to_csr(
     record: Record = UNRECORDED,
 ) -> SparseArray:
     """Sort a matrix that is stored by columns into a CSR group at `target`."""
+    check_listed(call.who, matrix.shape, matrix.shape[0], "pointers")
 
     def blocks(work: Work) -> Iterator[Block]:
         moved = 0
@@ -191,14 +192,17 @@ def all_elements(who: str, X: SparseArray, memory: int | str | None) -> SparseAr
 
 
 def sparse_by_rows(
-    who: str, X: SparseArray, memory: int | str | None, *, halves: bool = False
+    who: str, X: SparseArray, memory: int | str | None, *, halves: bool = False, vectors: bool = True
 ) -> SparseArray:
     """Return a sparse operand stored by rows: itself, or what `by_rows` makes of what it is stored as.
 
-    A stored triangle gets all its elements, unless `halves` are taken. Of a view of a matrix that is stored
-    by columns (CSC, or a transpose) the matrix is turned round as it is stored, once for all its views, and
-    what the view chooses and computes is asked of that one.
+    A stored triangle gets all its elements, unless `halves` are taken; so many rows or columns that no
+    vector has a number for each are refused, unless no `vectors` are wanted. Of a view of a matrix that is
+    stored by columns (CSC, or a transpose) the matrix is turned round as it is stored, once for all its
+    views, and what the view chooses and computes is asked of that one.
     """
+    if vectors:
+        check_listed(who, X.shape, max(X.shape), "a vector's numbers")
     if not X._transposed:
         return X if halves else all_elements(who, X, memory)
     if not X.lazy:

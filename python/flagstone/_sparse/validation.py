@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from .._errors.classes import FormatError, ShapeError
 
-__all__ = ["LAYOUTS", "check_columns", "check_extents", "check_pointers", "layout_of", "words_of"]
+__all__ = [
+    "LAYOUTS", "check_columns", "check_extents", "check_listed", "check_pointers", "layout_of", "words_of",
+]  # fmt: skip
 
 #: "csr": values and whole indices, as every peer reads them. "bitpacked": indices as differences in few bits.
 #: "pattern": all values are 1, none is stored. "triangle": one triangle of a symmetric or Hermitian matrix.
@@ -20,6 +22,8 @@ LAYOUTS = ("csr", "bitpacked", "pattern", "triangle")
 
 #: Pointers of 8 bytes, by rows or by columns, fill the 47 bits of address that a process has.
 _MOST_EXTENT = 1 << 44
+#: Numbers of a vector of 256 GiB: more rows or columns are ids that nobody numbered.
+_MOST_LISTED = 1 << 35
 _DAMAGED = "the file is damaged, write or copy it again."
 
 
@@ -31,6 +35,15 @@ def check_extents(rows: int, cols: int, what: str) -> None:
             else "no memory holds pointers of so many rows or columns"
         )  # fmt: skip
         raise FormatError(f"{what} has the shape {rows} x {cols}, and {why}; write or copy it again.")
+
+
+def check_listed(who: str, shape: tuple[int, ...], extent: int, what: str) -> None:
+    """Refuse so many rows or columns that nothing can be kept for each of them; `what`: what would be."""
+    if extent > _MOST_LISTED:
+        raise ShapeError(
+            f"{who}: the matrix is {shape[0]} x {shape[1]}, and {what} for each of {extent} rows or columns "
+            "are too many; number those that occur (fl.open_edges(path, ids='dense'), np.unique)."
+        )
 
 
 def check_columns(columns: NDArray[Any], cols: int, first: int, place: str) -> None:

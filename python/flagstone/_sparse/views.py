@@ -19,6 +19,7 @@ from .._errors.classes import ShapeError
 from .._runtime.arguments import unmasked
 from .index import Chosen, as_slice, chosen, keys_of, whole, within
 from .steps import keep_symmetry, part_of, seen_dtype, streamed
+from .validation import check_listed
 
 __all__ = ["LazySparse"]
 
@@ -91,6 +92,7 @@ class LazySparse:
             )
         if self._stored.triangle:
             return self._whole("A[:, columns]")._of_columns(columns)
+        check_listed("index", self.shape, self._stored.cols, "new numbers")
         seen = within(self._columns, columns)
         return self._seen(columns=np.asarray(seen, np.int64))
 

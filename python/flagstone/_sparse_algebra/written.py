@@ -43,7 +43,7 @@ def in_rows(call: Call, name: str, matrix: Any, *, halves: bool = False) -> Spar
             f"{call.who}: {name} is {type(matrix).__name__}; a SparseArray is needed (fl.from_blocks makes "
             "one of rows in memory)."
         )
-    return sparse_by_rows(call.who, matrix, call.memory, halves=halves)
+    return sparse_by_rows(call.who, matrix, call.memory, halves=halves, vectors=False)
 
 
 class SparseResult(Streaming[SparseArray]):

@@ -15,6 +15,7 @@ from ..._runtime.call import Call
 from ..._runtime.streaming import Reported
 from ..._sparse.array import SparseArray
 from ..._sparse.row_blocks import row_blocks, rows_bytes
+from ..._sparse.validation import check_listed
 from ..._storage.copy import copy, room_to_copy
 from .datasets import h5py_module
 
@@ -92,6 +93,8 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
         call.room("rows of the matrix", rows_bytes(source, _beside(source)))
     else:
         room_to_copy(call, source)
+    if sparse and key == "h5ad":
+        check_listed(call.who, source.shape, max(source.shape), "names")
     parts = _sparse_parts(source) if sparse else {name: (tuple(source.shape), source.dtype)}
     with h5py.File(built, "x", libver="earliest") as file:
         node: Any = file

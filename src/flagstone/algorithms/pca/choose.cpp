@@ -93,6 +93,13 @@ static double cancellation_of(const PcaInput& x, const PcaOptions& options) {
   return cancellation(x.rows(), means, std::max(centred, 0x1p-52 * statistics->sum_squares));
 }
 
+/// Of so many columns none was counted when they were stored, though the values were: what cancels may be anything.
+static bool nothing_counted(const PcaInput& x) {
+  if (!x.sparse || x.cols() == 0) return false;
+  const auto statistics = sparse::ingest_statistics(*x.sparse);
+  return statistics && statistics->column_sums.empty();
+}
+
 Dtype product_dtype(const PcaInput& x, const PcaOptions& options) {
   const double tol = options.tol;
   const Dtype values = x.sparse ? x.sparse->matrix.data.dtype() : x.dense->dtype();  // small integers are exact
@@ -105,6 +112,7 @@ Dtype product_dtype(const PcaInput& x, const PcaOptions& options) {
   const auto rows = static_cast<double>(x.sparse ? x.sparse->panel_rows() : 1024);
   const bool fine = 0.3 * std::sqrt(rows) * 0x1p-24 <= tol / 3;
   if (!narrow || !fine || tol < 1e-6 || count <= (Index{1} << 20)) return Dtype::float64;
+  if (options.center && nothing_counted(x)) return Dtype::float64;
   const bool cancels = std::sqrt(cancellation_of(x, options)) * 0x1p-24 > tol / 3;  // X v - mean v
   return cancels ? Dtype::float64 : Dtype::float32;
 }

@@ -273,6 +273,22 @@ TEST_F(PcaTest, SparseShapesMethodsAndDtypes) {
         }
 }
 
+TEST_F(PcaTest, ProductsAreFloat64WhereNobodyCountedTheColumns) {
+  const Index rows = (Index{1} << 20) + 1;  // values: below that products are float64 whatever the dtype
+  std::vector<Index> pointers(static_cast<std::size_t>(rows) + 1), columns(static_cast<std::size_t>(rows));
+  const std::vector<float> values(columns.size(), 1);
+  for (std::size_t i = 0; i < columns.size(); ++i) pointers[i + 1] = static_cast<Index>(i) + 1, columns[i] = i % 7;
+  for (const Index more : {0, 1}) {
+    CsrWriter writer(fresh(), most_counted_columns + more, Dtype::float32);
+    writer.append(rows, pointers.data(), columns.data(), values.data());
+    const PcaInput input{{}, false, sparse::prepare(writer.finish())};
+    for (const bool center : {true, false}) {
+      const PcaOptions options{.k = 4, .center = center, .tol = 1e-4};
+      EXPECT_EQ(product_dtype(input, options), more && center ? Dtype::float64 : Dtype::float32);
+    }
+  }
+}
+
 TEST_F(PcaTest, Float32ProductsOfLargerMatrices) {
   // More than a million values: below that products are float64 whatever the dtype.
   Matrix tall = structured(20000, 60, 0.1, 5.0), wide = structured(60, 20000, 0.1, 5.0);

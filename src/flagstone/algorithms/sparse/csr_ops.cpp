@@ -213,7 +213,9 @@ std::optional<CsrStatistics> ingest_statistics(const CsrOperand& a) {
 
 std::optional<CsrStatistics> known_statistics(const CsrOperand& a) {
   if (a.rows || a.transform || a.between || is_complex(a.stored.value_dtype())) return std::nullopt;
-  return csr_statistics(a.stored);
+  std::optional<CsrStatistics> statistics = csr_statistics(a.stored);
+  const bool whole = statistics && static_cast<Index>(statistics->column_sums.size()) == a.stored.cols;
+  return whole ? std::move(statistics) : std::nullopt;
 }
 
 CsrOperand transformed(CsrOperand a, Transform transform) {

@@ -53,9 +53,11 @@ CsrOperand chosen(CsrOperand a, RowChoice rows);
 CsrOperand touched(CsrOperand a);
 /// Columns [first, last) of what is seen, from 0 again: every panel is read, and what lies beside them is dropped.
 CsrOperand columns_between(CsrOperand a, Index first, Index last);
-/// What ingest learned of the matrix on disk, for costs; nothing where columns are left out.
+/// What ingest learned of the matrix on disk, for costs: columns' own sums only where they were counted; nothing where
+/// columns are left out.
 std::optional<CsrStatistics> ingest_statistics(const CsrOperand& a);
-/// What ingest learned of the matrix as it is seen: nothing where rows are chosen, or values change.
+/// What ingest learned of the matrix as it is seen: nothing where rows are chosen, values change, or
+/// there are too many columns to count.
 std::optional<CsrStatistics> known_statistics(const CsrOperand& a);
 /// The same matrix seen through a transform; its columns are those that stay. ShapeError where factors do not fit.
 CsrOperand transformed(CsrOperand a, Transform transform);

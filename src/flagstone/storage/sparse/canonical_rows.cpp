@@ -71,11 +71,12 @@ void convert(const Loose<C>* from, Index n, T* to) {
   for (Index i = 0; i < n; ++i) to[i] = static_cast<T>(C{from[i]});
 }
 
-template <class V, class C>
-Index accumulate(const std::byte* values, const C* columns, Index n, ColumnTotals* totals) {
+/// total_of(i): the totals of value i.
+template <class V, class TotalOf>
+Index accumulate(const std::byte* values, Index n, const TotalOf& total_of) {
   double check = 0;  // x - x is 0 for finite x, NaN otherwise
   for (Index i = 0; i < n; ++i) {
-    ColumnTotals& column = totals[columns[i]];
+    ColumnTotals& column = total_of(i);
     if constexpr (is_pair<V>) {
       const std::complex<double> z = value_at<V>(values, i);
       column.sum += z.real();
@@ -170,9 +171,19 @@ void widen_values(const Index* narrow, Index n, Dtype dtype, std::byte* to) {
 Index add_totals(const std::byte* values, Dtype dtype, const std::byte* columns, Dtype index, Index n,
                  ColumnTotals* totals) {
   return visit_value(dtype, [&](auto value) {
-    return visit_stored(columns, index,
-                        [&](const auto* from) { return accumulate<decltype(value)>(values, from, n, totals); });
+    return visit_stored(columns, index, [&](const auto* from) {
+      return accumulate<decltype(value)>(values, n, [=](Index i) -> ColumnTotals& { return totals[from[i]]; });
+    });
   });
+}
+
+Index add_squares(const std::byte* values, Dtype dtype, Index n, double& squares) {
+  ColumnTotals all{0, squares};
+  const Index bad = visit_value(dtype, [&](auto value) {
+    return accumulate<decltype(value)>(values, n, [&](Index) -> ColumnTotals& { return all; });
+  });
+  squares = all.squares;
+  return bad;
 }
 
 bool make_canonical(ColumnsView columns, const std::byte* values, Dtype dtype, Index n, CanonicalRow& row) {

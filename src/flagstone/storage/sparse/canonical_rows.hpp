@@ -57,6 +57,9 @@ void widen_values(const Index* narrow, Index n, Dtype dtype, std::byte* to);
 Index add_totals(const std::byte* values, Dtype dtype, const std::byte* columns, Dtype index, Index n,
                  ColumnTotals* totals);
 
+/// The same without columns: all squares are added to one number.
+Index add_squares(const std::byte* values, Dtype dtype, Index n, double& squares);
+
 /// One row, sorted by column, equal columns summed (booleans or-ed) in the order they were given.
 struct CanonicalRow {
   std::vector<Index> columns;

@@ -21,13 +21,16 @@ struct CsrPanelRange {
 /// Attribute of a group of ours: CsrMatrix::value_dtype.
 inline constexpr const char* value_dtype_key = "flagstone-value-dtype";
 
+/// Of wider matrices nobody keeps a number a column: 2^40 columns of a million values must be written in fixed memory.
+inline constexpr Index most_counted_columns = Index{1} << 20;
+
 /// Collected at ingest, so that no pass is spent on them later.
 struct CsrStatistics {
   double sum_row_nnz_squared = 0;       // flops/2 of a Gram matrix
   double sum_squares = 0;               // of all values' magnitudes
   Index bad_row = -1, bad_column = -1;  // first NaN or Inf, or -1
-  std::vector<double> column_sums;      // n; of complex values their real parts
-  std::vector<double> column_squares;   // n
+  std::vector<double> column_sums;      // n, or none of more than most_counted_columns; of complex values real parts
+  std::vector<double> column_squares;   // as many
 };
 
 /// Statistics that were read, and what they and the arrays were then; copies of a matrix share it.
@@ -82,14 +85,15 @@ class CsrWriter {
   CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, std::span<const std::byte> state,
             CsrLayout layout = {});
   ~CsrWriter();
-  /// What one holds at most, beside sums and squares of the columns (16 bytes each, twice that while they grow).
+  /// What one holds at most, beside sums and squares of the columns (16 bytes each, twice that while they grow; none of
+  /// more than most_counted_columns).
   static std::uint64_t memory_bytes(Index cols, Dtype value_dtype);
   /// One block of rows: pointers (rows + 1, relative: pointers[0] == 0), column indices, values of value_dtype.
   /// FormatError names the global row when an index is out of range or pointers decrease.
   void append(Index rows, const Index* pointers, const Index* columns, const void* values);
   void append(Index rows, const Index* pointers, const std::int32_t* columns, const void* values);
   /// Makes what was appended durable and returns what a writer needs to go on from here: the chunks that are not full,
-  /// the indexes of open shards, the sums: some 12 MiB and 16 bytes a column. Not of a narrow writer.
+  /// the indexes of open shards, the sums: some 12 MiB and 16 bytes a counted column. Not of a narrow writer.
   std::vector<std::byte> state();
   Index rows() const;
   /// Writes tails, indptr, panels, statistics, metadata, links. `cols` < 0 at construction: taken as the maximum + 1.

@@ -55,10 +55,11 @@ void link(const std::string& directory, const char* target, const char* name) {
   if (error) throw StorageError("create: cannot make the link", error.value(), directory + "/" + name);
 }
 
-/// Sums by column, chunk after chunk whatever thread brings them: the order of additions is that of the values.
+/// Sums by column, chunk after chunk whatever thread brings them: the order of additions is that of the values. Of more
+/// columns than are counted, only the squares of all of them.
 class Totals {
  public:
-  explicit Totals(Index cols) : columns_(static_cast<std::size_t>(std::max<Index>(cols, 0))) {}
+  explicit Totals(Index cols) { make_room(cols); }
 
   /// Waits for the chunks before `number`. `widest`: columns are below it.
   void add(Index number, const std::byte* values, Dtype dtype, const std::byte* columns, Dtype index, Index n,
@@ -67,24 +68,51 @@ class Totals {
     turned_.wait(lock, [&] { return turn_ >= number; });
     turn_ = number + 1;  // whatever happens: others wait for it, once this lock is free
     turned_.notify_all();
-    if (columns_.size() < static_cast<std::size_t>(widest))
-      columns_.resize(std::max(static_cast<std::size_t>(widest), 2 * columns_.size()));
-    const Index bad = add_totals(values, dtype, columns, index, n, columns_.data());
+    make_room(widest);
+    const Index bad = counted_ ? add_totals(values, dtype, columns, index, n, columns_.data())
+                               : add_squares(values, dtype, n, squares_);
     if (bad >= 0 && bad_position_ < 0) bad_position_ = before_ + bad;
     before_ += n;
   }
 
   /// Read when nobody adds.
-  std::vector<ColumnTotals>& columns() { return columns_; }
+  void into(CsrStatistics& statistics, Index cols) {
+    statistics.sum_squares = squares_;
+    if (!counted_) return;
+    columns_.resize(static_cast<std::size_t>(cols));
+    for (const ColumnTotals& column : columns_) {
+      statistics.column_sums.push_back(column.sum);
+      statistics.column_squares.push_back(column.squares);
+      statistics.sum_squares += column.squares;
+    }
+  }
   Index bad_position() const { return bad_position_; }  // of the first NaN or Inf among all values, or -1
 
-  void save(StateWriter& to) const { to.put(columns_), to.put(turn_), to.put(before_), to.put(bad_position_); }
-  void restore(StateReader& from) { from.get(columns_), from.get(turn_), from.get(before_), from.get(bad_position_); }
+  void save(StateWriter& to) const {
+    to.put(columns_), to.put(counted_), to.put(squares_), to.put(turn_), to.put(before_), to.put(bad_position_);
+  }
+  void restore(StateReader& from) {
+    from.get(columns_), from.get(counted_), from.get(squares_), from.get(turn_), from.get(before_);
+    from.get(bad_position_);
+  }
 
  private:
+  /// For columns below `widest`, as long as they are counted.
+  void make_room(Index widest) {
+    if (!counted_ || widest <= static_cast<Index>(columns_.size())) return;
+    if (counted_ = widest <= most_counted_columns; counted_) {
+      const auto twice = std::min(2 * columns_.size(), static_cast<std::size_t>(most_counted_columns));
+      return columns_.resize(std::max(static_cast<std::size_t>(widest), twice));
+    }
+    for (const ColumnTotals& column : columns_) squares_ += column.squares;
+    std::vector<ColumnTotals>().swap(columns_);
+  }
+
   std::mutex mutex_;
   std::condition_variable turned_;
   std::vector<ColumnTotals> columns_;
+  bool counted_ = true;
+  double squares_ = 0;  // of what is not in columns_
   Index turn_ = 0, before_ = 0, bad_position_ = -1;
 };
 
@@ -361,16 +389,11 @@ CsrMatrix CsrWriter::Impl::finish() {
   indptr.finish(plain);
   pool.drain();
   if (cols < 0) cols = widest;
-  totals.columns().resize(static_cast<std::size_t>(cols));
   link(directory, "data", "values");
   link(directory, "indices", "indices_1");
   link(directory, "indptr", "pointers_to_1");
   write_attributes();
-  for (const ColumnTotals& column : totals.columns()) {
-    statistics.column_sums.push_back(column.sum);
-    statistics.column_squares.push_back(column.squares);
-    statistics.sum_squares += column.squares;
-  }
+  totals.into(statistics, cols);
   const CsrMatrix matrix = open_csr(directory);
   stamp_metadata(directory + "/zarr.json", read_text(directory + "/zarr.json"), group_stamp(matrix.data.path()));
   locate_bad(matrix);

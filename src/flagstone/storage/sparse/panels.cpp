@@ -160,8 +160,10 @@ std::string statistics_stamp(const CsrMatrix& matrix) {
 
 std::optional<CsrStatistics> load_statistics(const CsrMatrix& matrix) {
   const auto numbers = load(matrix, "statistics.bin");
-  const auto n = static_cast<std::ptrdiff_t>(matrix.cols);
-  if (!numbers || numbers->size() != static_cast<std::size_t>(4 + 2 * n)) return std::nullopt;
+  if (!numbers || numbers->size() < 4) return std::nullopt;
+  const auto n = static_cast<std::ptrdiff_t>(numbers->size() - 4) / 2;
+  const bool all = n == matrix.cols || (n == 0 && matrix.cols > most_counted_columns);
+  if (!all || numbers->size() % 2 != 0) return std::nullopt;
   CsrStatistics statistics;
   statistics.sum_row_nnz_squared = (*numbers)[0];
   statistics.sum_squares = (*numbers)[1];

@@ -91,6 +91,74 @@ TEST(Csr, SumsOfManyChunksAreAddedInOrder) {
   }
 }
 
+/// Rows of two values, one of them in a column that nobody expects, until more than a chunk is full.
+struct Wide {
+  Index rows = (Index{1} << 18) + 7, far = Index{1} << 31;
+
+  void append(CsrWriter& writer, Index first, Index last) {
+    for (Index i = first; i < last; ++i) {
+      const Index pointers[] = {0, 2};
+      const Index columns[] = {i % 5, i < rows - 3 ? 5 : far};
+      const double values[] = {static_cast<double>(i % 7), i == rows - 2 ? std::nan("") : 0.5};
+      writer.append(1, pointers, columns, values);
+    }
+  }
+  double expected() const {
+    double sum = 0;
+    for (Index i = 0; i < rows - 2; ++i) sum += static_cast<double>((i % 7) * (i % 7)) + 0.25;
+    return sum;
+  }
+};
+
+TEST(Csr, ColumnsAreNotCountedWhereThereAreTooMany) {
+  for (const Index cols : {Index{-1}, Index{1} << 40}) {  // learned in the last chunk; known before
+    SCOPED_TRACE(cols);
+    TemporaryDirectory directory;
+    Wide wide;
+    CsrWriter writer(directory / "g", cols, Dtype::float64);
+    wide.append(writer, 0, wide.rows - 2);
+    const std::vector<std::byte> state = writer.state();
+    EXPECT_LT(state.size(), std::size_t{64} << 20);
+    CsrWriter later(directory / "g", cols, Dtype::float64, state);
+    wide.append(later, wide.rows - 2, wide.rows);
+    const CsrMatrix matrix = later.finish();
+    EXPECT_EQ(matrix.cols, cols < 0 ? wide.far + 1 : cols);
+    const auto statistics = csr_statistics(open_csr(directory / "g"));
+    ASSERT_TRUE(statistics);
+    EXPECT_TRUE(statistics->column_sums.empty());
+    EXPECT_EQ(statistics->sum_row_nnz_squared, 4.0 * static_cast<double>(wide.rows));
+    EXPECT_EQ(statistics->bad_row, wide.rows - 2);
+    EXPECT_EQ(statistics->bad_column, wide.far);
+  }
+}
+
+TEST(Csr, SquaresOfColumnsThatAreNotCountedAreAddedUp) {
+  TemporaryDirectory directory;
+  Wide wide;
+  CsrWriter writer(directory / "g", most_counted_columns + 1, Dtype::float64);
+  wide.append(writer, 0, wide.rows - 3);
+  writer.finish();
+  wide.rows -= 1;
+  const auto statistics = csr_statistics(open_csr(directory / "g"));
+  EXPECT_EQ(statistics->sum_squares, wide.expected());  // quarters and integers: exact
+  EXPECT_EQ(statistics->bad_row, -1);
+  EXPECT_EQ(statistics->column_squares.size(), 0u);
+}
+
+TEST(Csr, AllCountedColumnsAreCounted) {
+  TemporaryDirectory directory;
+  Rows<float> rows;
+  rows.add({{0, 2.f}, {most_counted_columns - 1, 3.f}});
+  CsrWriter writer(directory / "g", -1, Dtype::float32);
+  append_in_blocks(writer, rows, 1);
+  writer.finish();
+  const auto statistics = csr_statistics(open_csr(directory / "g"));
+  ASSERT_TRUE(statistics);
+  ASSERT_EQ(statistics->column_sums.size(), static_cast<std::size_t>(most_counted_columns));
+  EXPECT_EQ(statistics->column_sums.back(), 3);
+  EXPECT_EQ(statistics->sum_squares, 13);
+}
+
 TEST(Csr, StatisticsOfChangedArraysAreUnknownNotWrong) {
   TemporaryDirectory directory;
   CsrWriter writer(directory / "g", 5, Dtype::float32);
