@@ -42,6 +42,7 @@
 #include "flagstone/base/version.hpp"
 #include "flagstone/flash/blas3.hpp"
 #include "flagstone/flash/csr.hpp"
+#include "flagstone/flash/eigsh.hpp"
 #include "flagstone/flash/flash_file.hpp"
 #include "flagstone/flash/flash_ptr.hpp"
 #include "flagstone/flash/gemm.hpp"

@@ -20,6 +20,7 @@ GIVEN = {
     "Boxes, inside the limit": ("", "Array A, Array B, double* mine"),
     "Arrays written anew": ("", "Runtime& runtime, Array A, Array C, Index rows"),
     "Sorts by a comparison of your own": ("", "Runtime& runtime, Index n, double* keys, float* values"),
+    "Eigenpairs of an operator of your own": ("", "Runtime& runtime, Index n, Index k"),
     "Expressions in one pass": ("", "Runtime& runtime, Array A, Array B, Array weights, Array C, Array D"),
     "A task of your own": ("", "Array X, Index n"),
     "A function of every element, and a fold": (

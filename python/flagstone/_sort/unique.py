@@ -124,8 +124,8 @@ def unique_values(x: Any, /, *, memory: int | str | None = None) -> Array:
     Returns
     -------
     Array
-        One dimension, in scratch. Every NaN is a value of its own, as the array API has it; 0.0 and −0.0 are
-        one.
+        One dimension, in scratch (`convert` keeps it). Every NaN is a value of its own, as the array API has
+        it; 0.0 and −0.0 are one.
 
     Raises
     ------
