@@ -73,7 +73,7 @@ def test_rechunk_in_two_passes_goes_on_within_another_limit(process, tmp_path, r
     values = rng.standard_normal((4096, 4096)).astype("float32")
     fl.rechunk(values, (16, -1), out=tmp_path / "rows.zarr")
     for first, then in (("90MiB", "2GiB"), ("120MiB", "76MiB")):
-        process(_TWO_PASSES, kill=100, memory=first)
+        process(_TWO_PASSES, kill=checkpoints(process, tmp_path, first) // 2, memory=first)
         (left,) = left_at(tmp_path / "columns.zarr")
         again = process(_TWO_PASSES, memory=then)
         # What lies between is of use to its own scheme only; where that does not fit, both passes begin again
