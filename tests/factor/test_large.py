@@ -22,7 +22,7 @@ def kac(i, j):
 
 
 def walsh(i, j):
-    """Return (-1)^(bits that i and j share): columns are orthogonal over any 2^k rows."""
+    """Return (-1)^(bits that i and j share): 256 columns are orthogonal over any multiple of 256 rows."""
     shared = (i & j).astype(np.uint8)
     for step in (4, 2, 1):
         shared ^= shared >> step
@@ -47,7 +47,7 @@ def test_rank_k_update(disk, rng):
     """Writes 4.4 GB."""
     a = rng.standard_normal((N, 8), np.float32)
     c = fl.linalg.rank_k_update(a, uplo="lower", out=str(disk / "c.zarr"), memory=beside(900))
-    for row in (0, 23_171, N - 1):
+    for row in (0, N // 2, N - 1):
         np.testing.assert_allclose(c[row, :], a[row] @ a.T, rtol=1e-4, atol=1e-5)
 
 
@@ -62,7 +62,7 @@ def test_cholesky_and_its_solve(disk):
     """Writes 4.4 GB; n³/3 flops take minutes."""
     k = fl.from_function(kac, (N, N), "float32", key="kac")
     factor = fl.linalg.cholesky(k, out=str(disk / "l.zarr"), memory="2GiB")
-    for row in (1, 23_171, N - 1):
+    for row in (1, N // 2, N - 1):
         known = RHO ** np.arange(row, -1, -1) * np.sqrt(1 - RHO**2)
         known[0] = RHO**row
         np.testing.assert_allclose(np.asarray(factor[row, : row + 1]), known, atol=1e-3)

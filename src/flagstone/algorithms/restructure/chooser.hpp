@@ -134,7 +134,7 @@ class Chooser {
   }
 
  private:
-  /// Chunks that travel together lie in one box: where there is room to spare, as much of it as makes a group, as long
+  /// Chunks that travel together lie in one box: where there is room to spare it grows to what makes a group, as long
   /// as no more is read.
   Pass gathered(Pass best, bool parts, std::uint64_t room) const {
     const std::uint64_t groups = 2 * static_cast<std::uint64_t>(workers_ + 1) * least_group;
@@ -146,12 +146,15 @@ class Chooser {
           Shape box = best.box;
           box[d] = extent;
           Pass pass = of_box(box, parts);
-          if (!next && pass.held <= room - groups && pass.cost <= best.cost * 1.001) next = std::move(pass);
+          if (pass.held > room - groups || pass.cost > best.cost * 1.001) continue;
+          next = std::move(pass);
+          break;
         }
       if (!next) return best;
       best = std::move(*next);
     }
   }
+
   /// Pieces under one tile: a task that reads begins with all of them.
   std::uint64_t loaded_at_once(const Pass& pass) const {
     Shape under = pass.tile;
