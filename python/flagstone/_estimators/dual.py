@@ -67,7 +67,7 @@ class Factor:
         n = self.array.shape[0]
         sides = np.empty((n, self._block(rows, n)))
         needed = least_of(solve_triangular, self.array, sides, lower=True) + 2 * sides.nbytes
-        Call(who).check_least(max([needed, *more]))
+        Call(who).check_chain(max([needed, *more]))
 
     def inverse_diagonal(self) -> NDArray[Any]:
         """Return the diagonal of (K + alpha I)⁻¹."""
@@ -116,7 +116,7 @@ class Factorization:
         call = Call(type(self.model).__name__)
         n, columns = self.sides.shape
         needed = [self._call(self.out).least(), least_of(cho_solve, self._planned(), self.sides)]
-        call.check_least(max(*needed, *more) + 4 * 8 * n * max(1, columns))
+        call.check_chain(max(*needed, *more) + 4 * 8 * n * max(1, columns))
 
     def _planned(self) -> Array:
         n = self.matrix.shape[0]

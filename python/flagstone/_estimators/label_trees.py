@@ -274,7 +274,7 @@ class LabelClassifier(Estimator):
         asked = self._planned_top(X)
         with self._runtime():
             top = Predict(self.model_, asked.X, asked.k, **self._asking())
-            Call("predict").check_least(max(top.least(), blocks_least()))  # of both, before the first
+            Call("predict").check_chain(max(top.least(), blocks_least()))  # of both, before the first
             made = from_blocks(self._rows(top.run()))
         if self._kind == "matrix" or isinstance(X, (Array, SparseArray, Expression)):
             return made

@@ -121,7 +121,7 @@ class NearestNeighbors(Estimator):
             if graph:
                 call = Call(graph)
                 written = _core.resident_bytes() + writer_bytes(most, np.dtype(np.float64)) + _WRITING
-                call.check_least(max(least_of(knn, given, choose, int(k), **options), written))
+                call.check_chain(max(least_of(knn, given, choose, int(k), **options), written))
             return given, knn(given, choose, int(k), **options)
 
     def _queries(self, X: Any) -> Any:

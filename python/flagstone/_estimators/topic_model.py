@@ -192,7 +192,7 @@ class TopicModel(Transformer):
                 first, weights = planned_weights(counts, np.asarray(self.components_), "em")
                 columns = np.arange(self._outputs)
                 # A chain: refused once, before the first.
-                Call("transform").check_least(max(first, take_least(weights, columns, 1)))
+                Call("transform").check_chain(max(first, take_least(weights, columns, 1)))
                 return take(self.result_.transform(counts), columns, axis=1)
             found = self.result_.transform(counts)
             return self._shown(np.ascontiguousarray(found[:, : self._outputs]), X)

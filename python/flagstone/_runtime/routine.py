@@ -154,7 +154,7 @@ class Routine(Generic[R_co]):
 
     def _advice(self, counted: _core.Statistics) -> str:
         """Say what the next budget buys, where the limit and not the disk leaves workers idle."""
-        workers = self.call.runtime.workers
+        workers = self.call.engine.workers
         if counted.tasks > _ADVISED:
             return ""
         waits = counted.seconds > 1 and counted.ring_busy_seconds < 0.8 * counted.seconds

@@ -173,7 +173,7 @@ class _Cond:
 
     def run(self) -> float:
         """Do it."""
-        self.estimate.call.check_least(self.least())
+        self.estimate.call.check_chain(self.least())
         self.estimate.make()
         found = self.estimate.value()
         self.estimate.tell(self.what)
@@ -209,7 +209,7 @@ class Conditioned:
     def run(self) -> tuple[Any, float]:
         """Do it."""
         one = self.estimate
-        one.call.check_least(self.least())
+        one.call.check_chain(self.least())
         one.make()
         x = self._solve(one.factor).run()
         done = stats()

@@ -306,7 +306,7 @@ class _InverseDiagonal:
 
     def run(self) -> NDArray[Any]:
         """Do it."""
-        self.call.check_least(self.least())
+        self.call.check_chain(self.least())
         done: list[Stats] = []
         factor = self.factor
         if self.routine is not None:

@@ -130,7 +130,7 @@ class Mixed:
 
     def run(self) -> Any:
         """Do it."""
-        self.call.check_least(self.least())
+        self.call.check_chain(self.least())
         found, why = self._refined()
         if found is None:
             x = self.full.run()

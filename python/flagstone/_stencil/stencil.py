@@ -234,7 +234,8 @@ class _Stencil(Routine[StencilResult]):
 
     def check(self, beside: int = 0) -> int:
         """Refuse a limit that the copies or the loop cannot work in, before any of them."""
-        self.call.check_least(self.copies.least())
+        if len(self.copies):
+            self.call.check_chain(self.least(beside))  # of both steps, before the first
         return super().check(beside)
 
     def plan(self) -> Plan:

@@ -217,7 +217,7 @@ class _Wave:
 
     def run(self) -> WaveResult:
         """Do it."""
-        self.call.check_least(self.least())  # before the first pass
+        self.call.check_chain(self.least())  # before the first pass
         planned = self._prepared(
             1.0, 0.5
         ).rates  # the first pass corrects the disk's rates: no other choice for it

@@ -233,7 +233,7 @@ class Project(Routine[ProjectedMatrix]):
 
     def _rehearse(self) -> None:
         """Make some blocks, so that the plan knows how long this machine takes for them."""
-        workers = self.call.runtime.workers or len(os.sched_getaffinity(0))
+        workers = self.call.engine.workers
         try:
             self.call.room("a rehearsal of its blocks", 2 * workers * self.projection.workspace)
         except BudgetError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +36,7 @@ class KernelRates:
     ):
         self.call, self.core, self.dtype = call, core, dtype
         self.profile = call.use_profile()
-        self.workers = call.runtime.workers or len(os.sched_getaffinity(0))
+        self.workers = call.engine.workers
         self.measured = call.runtime.machine is None
         if self.measured:
             told = f"{text} {dtype.name} {order} {given} {self.profile.device} {self.workers}"
