@@ -139,7 +139,7 @@ class Call:
         _core.check_least(self.who, min(least, _MOST), self.memory, self.entry)
 
     def check_chain(self, least: int) -> None:
-        """Refuse, before the first of several runs, a limit below `least`, which each needs beside what is resident.
+        """Refuse, before the first of several runs, a limit below `least`, beside what is resident now.
 
         What the first leaves in the process is added.
         """
