@@ -1,5 +1,7 @@
 // What runs may hold, on the real machine and on the planner: partial sums, charges, refusals, the least memory, plans.
+#include <array>
 #include <atomic>
+#include <cstdlib>
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
@@ -46,6 +48,27 @@ TEST_F(RuntimeLimits, PartialSumsThatSpillArePromisedTheirBytes) {
   EXPECT_EQ(scratch_held(folder_), 0u);
   options_.scratch_quota = tile_bytes - 1;
   EXPECT_THROW(run(3 * tile_bytes, builder), ScratchError);
+}
+
+TEST_F(RuntimeLimits, WhatTasksFreeIsGivenBackByTheirThreads) {
+  void* volatile large = std::malloc(16 * MiB);  // volatile: what nobody looks at is left out
+  std::free(large);  // from here on blocks below that come from the heap of a thread, which keeps 32 MiB
+  std::vector<double> x(elements);
+  const Array y = memory_array(reinterpret_cast<std::byte*>(x.data()), {elements}, Dtype::float64, {8});
+  options_.workers = 1;
+  const std::uint64_t before = resident_bytes();
+  run(40 * tile_bytes, [&](Graph& graph) {
+    graph.add(task("temporaries", {write({y, whole({elements})})}, [](auto t) {
+      std::array<volatile char*, 6> blocks;
+      for (volatile char*& block : blocks) {
+        block = static_cast<volatile char*>(std::malloc(4 * MiB));
+        for (std::size_t at = 0; at < 4 * MiB; at += page_bytes) block[at] = 1;
+      }
+      for (volatile char* block : blocks) std::free(const_cast<char*>(block));
+      t[0].template as<double>()[0] = 1;
+    }));
+  });
+  EXPECT_LT(resident_bytes(), before + 4 * MiB);
 }
 
 TEST_F(RuntimeLimits, WhatWouldSpillBeyondTheQuotaIsRefusedBeforeAnyWork) {

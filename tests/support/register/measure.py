@@ -9,6 +9,7 @@ import io
 import json
 import pkgutil
 import sys
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -73,9 +74,11 @@ def field(file: str, name: str) -> int:
 
 
 def settled() -> int:
-    """Resident bytes without what is kept for the next result, which any call that needs room takes back."""
+    """Resident bytes without what any call that needs room takes back: what is kept for the next result,
+    and what the heap keeps of a result that was deleted."""
     gc.collect()
     fl._core.release_pages()
+    fl._core.trim()
     return field("status", "VmRSS") << 10
 
 
@@ -108,13 +111,41 @@ def measured(name: str, variant: str, limit: int, workers: int) -> dict[str, Any
     return told
 
 
+def fill_buffers(workers: int) -> None:
+    """Let so many products run at once: BLAS keeps a buffer for each, and each dtype touches 3 to 4 MiB."""
+    begun = threading.Barrier(workers)
+    operands = [np.ones((1024, 1024), dtype) for dtype in ("float32", "float64")]
+    results = [[np.empty_like(a) for a in operands] for _ in range(workers)]  # of this thread's heap
+
+    def product(thread: int) -> None:
+        with fl.Runtime(memory="2GiB", workers=1):
+            for a, result in zip(operands, results[thread], strict=True):
+                fl.matmul(a[:8, :8], a[:8, :8])
+                begun.wait()
+                fl.matmul(a, a, out=result)
+
+    threads = [threading.Thread(target=product, args=(i,)) for i in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def cases(name: str, variant: str, workers: int, steps: list[int] | str) -> list[dict[str, Any]]:
-    """A limit that is too small, twice; then so many steps of 2 MiB above the least, up to twice that."""
+    """A limit that is too small, twice; then so many steps of 2 MiB above the least, up to twice that.
+
+    How many products the first run has at once is chance: buffers are filled behind it, and the least is
+    asked anew, so that a run does not begin with fewer than the next one finds.
+    """
     first = measured(name, variant, MiB, workers)
     refused = measured(name, variant, MiB, workers)  # again: nothing is loaded for the first time
     least = refused.get("least", 2 * refused["entry"])
-    grid = range(0, least // STEP + 1) if steps == "all" else steps
-    runs = [measured(name, variant, min(least + int(k) * STEP, 2 * least), workers) for k in grid]
+    runs: list[dict[str, Any]] = []
+    for k in range(0, least // STEP + 1) if steps == "all" else steps:
+        runs.append(measured(name, variant, min(least + int(k) * STEP, 2 * least), workers))
+        if len(runs) == 1:
+            fill_buffers(workers)
+            least = measured(name, variant, MiB, workers).get("least", least)
     return [first, refused, *runs]
 
 
