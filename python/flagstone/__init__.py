@@ -112,6 +112,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._stencil.choice import StencilScheme
     from ._stencil.compare import StencilComparison
     from ._stencil.given.weights import laplacian, points
+    from ._stencil.kernel.rows import RowKernel, row_kernel
     from ._stencil.stencil import StencilResult, stencil
     from ._stencil.wave import WaveResult, sponge, wave
     from ._storage.chunk_shape import chunk_shape
@@ -131,9 +132,10 @@ __all__ = [
     "EdgeTopics", "EmbeddingResult", "Epochs", "Error", "Expression", "FormatError", "Graph",
     "IllConditionedWarning", "KMeansResult", "KnnResult", "LabelMetrics", "LabelModel",
     "LeftoverWarning", "LsaResult", "NumericalError", "Packed", "PcaResult", "Plan", "Predicted",
-    "Reduced", "Region", "RepairReport", "Runtime", "ShapeError", "SingleCell", "SparseArray", "Stats",
-    "StencilComparison", "StencilResult", "StencilScheme", "StorageError", "TopicsResult", "WaveResult",
-    "__array_api_version__", "__version__", "arange", "argsort", "bincount", "broadcast_to", "calibrate",
+    "Reduced", "Region", "RepairReport", "RowKernel", "Runtime", "ShapeError", "SingleCell", "SparseArray",
+    "Stats", "StencilComparison", "StencilResult", "StencilScheme", "StorageError", "TopicsResult",
+    "WaveResult", "__array_api_version__", "__version__", "arange", "argsort", "bincount", "broadcast_to",
+    "calibrate",
     "check", "chunk_shape", "compute", "concat", "convert", "corrcoef", "cov", "create", "cumulative_prod",
     "cumulative_sum", "dask_chunks", "delete", "devices", "diff", "digitize", "dot", "empty", "empty_like",
     "epochs", "expand_dims", "eye", "features", "fetch", "flip", "fold", "from_blocks", "from_coo",
@@ -143,7 +145,8 @@ __all__ = [
     "laplacian", "linspace", "lsa", "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median",
     "meshgrid", "nonzero", "ones", "ones_like", "open", "open_edges", "open_labels", "open_pca", "open_raw",
     "open_raw_csr", "open_topics", "pack", "pca", "percentile", "planned", "points", "quantile",
-    "radius_neighbors", "read", "rechunk", "reduce", "repair", "repeat", "resume", "roll", "sddmm",
+    "radius_neighbors", "read", "rechunk", "reduce", "repair", "repeat", "resume", "roll", "row_kernel",
+    "sddmm",
     "searchsorted", "single_cell", "sort", "sort_by", "spectral_embedding", "sponge", "squeeze", "stack",
     "stats", "stencil", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline", "to_dask",
     "topics", "train_labels", "transaction", "transpose", "triangular", "tril", "triu", "unique_all",
@@ -245,6 +248,7 @@ def _load_decompositions() -> dict[str, object]:
     from ._stencil.choice import StencilScheme
     from ._stencil.compare import StencilComparison
     from ._stencil.given.weights import laplacian, points
+    from ._stencil.kernel.rows import RowKernel, row_kernel
     from ._stencil.stencil import StencilResult, stencil
     from ._stencil.wave import WaveResult, sponge, wave
 

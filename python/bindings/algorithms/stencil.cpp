@@ -15,6 +15,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <optional>
 
@@ -174,6 +175,13 @@ void compiled(Stencil& self, const nb::bytes& code, std::size_t entry, const Row
                                       same.flops()));
 }
 
+/// A loop that the program compiled, and holds as long as it is called.
+void row_function(Stencil& self, std::uintptr_t address, const RowsTold& rows, const Shape& radius, double flops) {
+  const auto loop = std::bit_cast<kernel::RowLoop>(address);
+  kernel_of(self, kernel::loop_kernel(self.problem->dtype, loop, nullptr, loop_rows(self, rows), self.axes(radius, 0),
+                                      flops));
+}
+
 }  // namespace
 
 void bind_stencil(nb::module_& m) {
@@ -189,6 +197,7 @@ void bind_stencil(nb::module_& m) {
           })
       .def("expression", &expression)
       .def("compiled", &compiled)
+      .def("row_function", &row_function)
       .def("probe_bytes", [](const Stencil& self, std::size_t order, std::size_t coefficients,
                              int threads) { return kernel::probe_bytes(probed(self, order, coefficients), threads); })
       .def("probe",

@@ -29,6 +29,7 @@ from .given.operands import coefficient, given_states, several
 from .given.rows import Copies
 from .given.weights import given_weights, spacings
 from .kernel.rates import KernelRates, worth_measuring
+from .kernel.rows import RowKernel
 from .places import Places
 from .record import told_call, told_weights
 from .reductions import Reductions
@@ -92,7 +93,15 @@ class _Stencil(Routine[StencilResult]):
             self.core.weights(form, [(list(at), w) for at, w in sorted(weights.items())])
             self.told_kernel = told_weights(weights)
             self.kernel, self.kernel_text = f"{len(weights)} weights", f"{form} {sorted(weights.items())}"
+        elif isinstance(kernel, RowKernel):
+            kernel.check(who, ndim, self.dtype, self.order, given)
+            kernel.tell(self.core)
+            self.kernel, self.told_kernel = f"function {kernel.name} of rows", kernel.told
+            self.kernel_text = kernel.told
         elif callable(kernel):
+            kernel = getattr(
+                kernel, "py_func", kernel
+            )  # of Numba's: traced, and compiled where it is long enough
             value = traced(who, kernel, ndim, self.dtype, self.order, given)
             updates = float(math.prod(self.shape)) * self.steps
             self.kernel, self.kernel_text = set_function(self.core, value, self.dtype, updates)
@@ -100,7 +109,7 @@ class _Stencil(Routine[StencilResult]):
         else:
             raise TypeError(
                 f"{who}: the kernel is {type(kernel).__name__}; weights (a mapping of offsets, an odd-shaped "
-                "array) or a function of neighbours is needed."
+                "array), a function of neighbours or one of rows (row_kernel) is needed."
             )
 
     def edges(self, boundary: Any) -> None:

@@ -213,8 +213,16 @@ def loops(case):
     return lambda: fl.stencil(HEAT, a, 5, method=method, out="stepped.zarr")
 
 
-@entry("time loops of functions", variants=("a.zarr", "a.npy"))
+def row_means(to, u):
+    for i in range(len(to)):
+        to[i] = (u[0][i] + u[0][i + 2]) / 2
+
+
+@entry("time loops of functions", "row_kernel", variants=("a.zarr", "a.npy", "rows"))
 def functions(stored):
+    if stored == "rows":
+        a, kernel = fl.open("a.zarr"), fl.row_kernel(row_means, (0, 1), dtype="float32")
+        return lambda: fl.stencil(kernel, a, 3, out="stepped.zarr")
     a = fl.open(stored)
     return lambda: fl.stencil(lambda u: 0.5 * u[0, 0] + 0.25 * (u[1, 0] + u[0, -1]), a, 3, out="stepped.zarr")
 

@@ -55,7 +55,7 @@ class LoopKernel final : public PlaneKernel {
   const std::byte* row(const PlaneCall& call, const LoopRow& row, Index y, Index x, Index n, std::byte* scratch) const {
     if (row.kind == LoopRow::Kind::before) return call.before + y * call.before_pitch + x * item_;
     if (row.kind == LoopRow::Kind::neighbour)
-      return call.planes[row.offset[0] + radius_[0]] + (y + row.offset[1]) * call.pitch + x * item_;
+      return call.planes[row.offset[0] + radius_[0]] + (y + row.offset[1]) * call.pitch + (x + row.offset[2]) * item_;
     const CoefficientRows& given = call.coefficients[row.coefficient];
     const std::byte* const from = given.data + y * given.pitch + x * given.step;
     if (given.step == item_) return from;

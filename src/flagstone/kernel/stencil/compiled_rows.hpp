@@ -14,7 +14,7 @@ namespace flagstone::kernel {
 /// step before; every row is dense.
 using RowLoop = void (*)(std::int64_t n, void* to, const void* const* rows);
 
-/// What rows[k] is: the field's row beside the point's (offset[2] is 0), the step before, a coefficient.
+/// What rows[k] is: the field's row beside the point's, from offset[2] on; the step before; a coefficient.
 struct LoopRow {
   enum class Kind : std::uint8_t { neighbour, before, coefficient } kind = Kind::neighbour;
   Axes offset{};
