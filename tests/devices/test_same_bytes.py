@@ -82,7 +82,7 @@ RUNTIMES = {
 
 
 #: Whose kernels are the host's alone, or that read chunks as they are stored.
-HOSTS = ("kmeans", "cumulative_sum", "sparse product")
+HOSTS = ("kmeans", "cumulative_sum")
 #: All of them with little memory; with two devices those whose tiles go to both; the rest in `make test-all`.
 BOTH = ("product", "rank_k", "cholesky", "lu", "qr", "pass", "rechunk", "stencil, wavefront")
 CASES = [
