@@ -18,7 +18,7 @@ def _device(memory, **emulation):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A, 150,000 x 900 in three panels, the last one short; the same with complex values; X of either side."""
+    """A, 150,000 x 900 in three panels, the last one short; Z, complex; vectors for either side of A."""
     folder = tmp_path_factory.mktemp("sparse")
     rng = np.random.default_rng(3)
     columns = rng.integers(0, N - EACH, (M, 1)) + np.arange(EACH)
@@ -36,7 +36,7 @@ def _bytes(*parts):
     return fingerprint(*(np.asarray(part) for part in parts))
 
 
-#: What is computed of `at("a.zarr")`: vectors on disk and in memory, blocks of columns and of rows, sums over rows.
+#: Vectors on disk and in memory; rows, values and sums of all kinds.
 CALLS = {
     "A X": lambda at: _bytes(fl.matmul(at("a.zarr"), at("x.zarr"))),
     "A x": lambda at: _bytes(at("a.zarr") @ np.ones(N, "f4")),
@@ -48,9 +48,7 @@ CALLS = {
     "Z X": lambda at: _bytes(at("z.zarr") @ np.ones((500, 5), "c16")),
     "Zh X": lambda at: _bytes(at("z.zarr").H @ np.ones((3000, 5), "c16")),
     "pca": lambda at: _bytes(fl.pca(at("a.zarr"), 3, method="krylov").components),
-    "pca, not centred": lambda at: _bytes(
-        fl.pca(at("a.zarr"), 3, method="krylov", center=False).components
-    ),
+    "pca, not centred": lambda at: _bytes(fl.pca(at("a.zarr"), 3, method="krylov", center=False).components),
 }
 
 RUNTIMES = {

@@ -342,8 +342,8 @@ void sparse_product(const Options& options, Index millions, double limit) {
   }
   CsrMatrix matrix{m, n, nnz, values, columns, pointers, "memory", values.nbytes() + columns.nbytes()};
   const sparse::CsrOperand a = sparse::prepare(matrix, std::move(panels));
-  const Timed t = timed(options, limit, options.host,
-                        [&](Graph& graph) { sparse::csrmm(graph, a, {x}, nullptr, {y}, {}); });
+  const Timed t =
+      timed(options, limit, options.host, [&](Graph& graph) { sparse::csrmm(graph, a, {x}, nullptr, {y}, {}); });
   const double flops = 2.0 * static_cast<double>(nnz) * static_cast<double>(width);
   const std::string size = std::to_string(nnz / 1'000'000) + "M x " + std::to_string(width);
   if (options.plans) return print("sparse", size, t.done, t.seconds, flops, -1, 0, 0);

@@ -242,9 +242,7 @@ void spmm(const Libraries& with, std::int64_t millions) {
     ok(cudaMalloc(&memory, bytes + 1), "malloc");
     const double time = seconds(
         with.stream, [] {},
-        [&] {
-          ok(cusparseSpMM(sparse, plain, plain, &one, a, b, &zero, c, CUDA_R_32F, algorithm, memory), "spmm");
-        });
+        [&] { ok(cusparseSpMM(sparse, plain, plain, &one, a, b, &zero, c, CUDA_R_32F, algorithm, memory), "spmm"); });
     std::printf(", \"spmm_%s\": {\"values\": %lld, \"seconds\": %.5g, \"flops\": %.4g}",
                 algorithm == CUSPARSE_SPMM_ALG_DEFAULT ? "default" : "alg2", static_cast<long long>(nnz), time,
                 2.0 * static_cast<double>(nnz) * static_cast<double>(width) / time);

@@ -26,7 +26,7 @@ void run_sparse_product(Work& work) {
   const auto& p = work.call.value_as<call::CsrProduct>();
   const auto tile = [&](int number) { return number >= 0 ? work.tiles[static_cast<std::size_t>(number)] : Tile{}; };
   const Tile values = tile(p.values), columns = tile(p.columns), x = tile(p.x), kept = tile(p.kept);
-  const SparseRows a{p.dtype,     columns.dtype, p.rows, p.cols, tile(p.pointers).as<const std::int64_t>(),
+  const SparseRows a{p.dtype,     columns.dtype, p.rows,         p.cols, tile(p.pointers).as<const std::int64_t>(),
                      values.data, columns.data,  values.shape[0]};
   const bool keeps = p.kept >= 0, makes = p.x >= 0, sums_up = p.sum >= 0;
   const Tile kept_rows = keeps ? subtile(kept, {{0, 0}, {p.rows, p.width}}) : Tile{};

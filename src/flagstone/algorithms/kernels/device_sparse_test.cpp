@@ -20,7 +20,9 @@ class DeviceSparse : public DeviceFixture {
     for (Index j = 0; j < n; ++j) order[static_cast<std::size_t>(j)] = j;
     for (Index i = 0; i < m; ++i) {
       std::shuffle(order.begin(), order.end(), random_);
-      const Index length = i == m / 2 ? n : i % 5 == 3 ? 0 : static_cast<Index>(random_() % static_cast<unsigned>(n / 2));
+      const Index length = i == m / 2   ? n
+                           : i % 5 == 3 ? 0
+                                        : static_cast<Index>(random_() % static_cast<unsigned>(n / 2));
       columns.insert(columns.end(), order.begin(), order.begin() + length);
       pointers.push_back(static_cast<Index>(columns.size()));
     }
@@ -91,7 +93,8 @@ TEST_P(DeviceSparse, RowsTimesVectors) {
         run_product(p, {p.kept});
         const Matrix got = of(p.kept);
         const double coarse = form == 3 && dtype_ == Dtype::float64 ? 0x1p29 : 1;  // rounded to float32
-        expect_near(rows(got, 0, p.rows), want, 8 * size * coarse, std::to_string(width) + ", form " + std::to_string(form));
+        expect_near(rows(got, 0, p.rows), want, 8 * size * coarse,
+                    std::to_string(width) + ", form " + std::to_string(form));
         EXPECT_EQ(rows(got, p.rows, p.rows + 3).x, rows(before, p.rows, p.rows + 3).x);
       }
 }

@@ -145,8 +145,7 @@ void Panel::run(const std::function<void(const UseRows&)>& stream) const {
     else
       kernel::convert(columns_of(t, p_.width), nullptr, kept_rows());
   }
-  if (p_.sum >= 0)
-    kernel::shift_merge(p_.sums_aside ? columns_of(partial, p_.width) : Tile{}, mu, sums, tile(p_.sum));
+  if (p_.sum >= 0) kernel::shift_merge(p_.sums_aside ? columns_of(partial, p_.width) : Tile{}, mu, sums, tile(p_.sum));
 }
 
 /// Of rows that lie in tiles.

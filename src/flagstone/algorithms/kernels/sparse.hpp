@@ -7,8 +7,8 @@
 
 namespace flagstone::call {
 
-/// One panel of one product: T = A X or given, Z += Aᵀ T. Tiles are named by their number among the task's, -1: there is
-/// none. Rows that lie in tiles are
+/// One panel of one product: T = A X or given, Z += Aᵀ T. Tiles are named by their number among the task's, -1: there
+/// is none. Rows that lie in tiles are
 ///   values    of the dtype of X and T;
 ///   columns   kernel::column_dtype_for the stored matrix;
 ///   pointers  int64: rows + 1 from 0 on, then the number of stretches, then each one's end (a row), in order.

@@ -516,7 +516,8 @@ TEST(CsrOps, DevicesGiveTheHostsBits) {
             if (!rows) symmetric_multiply(graph, s.a, x.array, both.array);
             graph.barrier();
           });
-          const std::vector<std::vector<double>> all{y.wide, t.wide, g.wide, moments.wide, scores.wide, z.wide, both.wide};
+          const std::vector<std::vector<double>> all{y.wide,      t.wide, g.wide,   moments.wide,
+                                                     scores.wide, z.wide, both.wide};
           if (first.empty()) first = all;
           EXPECT_EQ(all, first) << b << " " << rows;
           const std::uint64_t panels = s.a.panels.size();

@@ -36,8 +36,7 @@ class PanelTask final : public CallValue {
     p.symmetric = what_.symmetric, p.ordered = what_.ordered;
     p.accumulates = p.ordered && what_.kept.mode == Mode::update;
     const bool keeps = has(what_.kept), padded = p.padded != p.width;
-    p.rows_aside =
-        (keeps || has(what_.given)) && (padded || (keeps && what_.kept.region.array.dtype() != p.dtype));
+    p.rows_aside = (keeps || has(what_.given)) && (padded || (keeps && what_.kept.region.array.dtype() != p.dtype));
     // Sums in single precision stay inside one panel; others may go straight into the reduction's private tile.
     p.sums_aside = has(what_.sum) && (padded || real_part_of(p.dtype) == Dtype::float32);
   }
@@ -101,8 +100,7 @@ TaskSpec PanelTask::whole(const std::shared_ptr<PanelTask>& self) {
 
 void PanelTask::run(std::span<const Tile> tiles) const {
   std::byte* memory = tiles[product_.scratch].data + call::csr_product_scratch(product_);
-  call::run_csr_product(product_, tiles,
-                        [&](const call::UseRows& use) { reader_.stream(tiles, memory, use); });
+  call::run_csr_product(product_, tiles, [&](const call::UseRows& use) { reader_.stream(tiles, memory, use); });
 }
 
 /// Tiles for the rows, in the host's memory until a product takes them elsewhere.
