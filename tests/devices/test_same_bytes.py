@@ -27,6 +27,11 @@ ROUTINES = {
     "product of flat files": lambda at: _all(fl.matmul(at("a", "npy"), at("b", "npy"))),
     "complex product": lambda at: _all(fl.matmul(at("z"), at("z").T.conj(), alpha=1j)),
     "symmetric product": lambda at: _all(fl.matmul(at("g"), at("g").T)),
+    "symm": lambda at: _all(fl.matmul(fl.symmetric(at("k")), at("k")[:, :300])),
+    "hemm": lambda at: _all(fl.matmul(fl.hermitian(at("z")[:260]), at("z")[:260])),
+    "trmm": lambda at: _all(fl.matmul(fl.triangular(at("g")), at("g"))),
+    "trmm, right": lambda at: _all(fl.matmul(at("g"), fl.triangular(at("g"), "upper"))),
+    "her2k": lambda at: _all(fl.linalg.rank_2k_update(at("z"), at("z"))),
     "rank_k": lambda at: _all(fl.linalg.rank_k_update(at("a"))),
     "rank_2k": lambda at: _all(fl.linalg.rank_2k_update(at("a"), at("a"))),
     "cholesky": lambda at: _all(fl.linalg.cholesky(at("k"), shift=0.5)),
@@ -82,7 +87,7 @@ RUNTIMES = {
 
 
 #: Whose kernels are the host's alone, or that read chunks as they are stored.
-HOSTS = ("kmeans", "cumulative_sum", "sparse product")
+HOSTS = ("kmeans", "cumulative_sum")
 #: All of them with little memory; with two devices those whose tiles go to both; the rest in `make test-all`.
 BOTH = ("product", "rank_k", "cholesky", "lu", "qr", "pass", "rechunk", "stencil, wavefront")
 CASES = [
@@ -107,6 +112,18 @@ def test_devices_give_the_hosts_bytes(name, runtime, store, host):
     if name not in HOSTS:
         assert sum(one.tasks for one in spaces[1:]) > 0
         assert sum(one.bytes_in + one.bytes_out for one in spaces[1:]) > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["symm", "hemm", "trmm", "trmm, right", "her2k", "rank_2k", "norms", "sparse product"]
+)
+def test_no_task_of_arithmetic_is_left_to_the_host(name, store, host):
+    """Where ``strict=True`` refuses whatever has no kernel on its device."""
+    with fl.Runtime(devices=[_emulated("48MiB")], strict=True):
+        assert ROUTINES[name](_opener(store)) == host(name)
+        on_host, device = fl.stats().spaces
+    assert device.launches > 0
+    assert on_host.tasks == (name == "sparse product")  # a panel, unpacked
 
 
 def test_a_function_places_tiles(store, host):

@@ -2,7 +2,7 @@
 // checked against float64 at random places first; then each is timed once, warm. One line of JSON; README.md tells
 // which options a machine of 128 GiB takes, and floors.cpp what the numbers are held to.
 //   figures [--device cuda|emulated] [--product32 N] [--product64 N] [--disk N] [--cholesky N] [--qr M N]
-//           [--memory GIB] [--host GIB] [--scratch DIRECTORY]
+//           [--sparse MILLIONS] [--memory GIB] [--host GIB] [--scratch DIRECTORY]
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -19,6 +19,7 @@
 #include "flagstone/algorithms/factor/cholesky.hpp"
 #include "flagstone/algorithms/factor/qr.hpp"
 #include "flagstone/algorithms/linalg/matmul.hpp"
+#include "flagstone/algorithms/sparse/csrmm.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/runtime/runtime.hpp"
@@ -317,6 +318,52 @@ void qr(const Options& options, Index m, Index n, double limit) {
   print("qr", shape, t.done, t.seconds, flops, worst, 0x1p-52 * std::sqrt(rows) * 8, t.peak);
 }
 
+/// Y = A X: float32 values in rows of 200 over 50,000 columns, X 64 columns, all of it in memory.
+void sparse_product(const Options& options, Index millions, double limit) {
+  constexpr Index n = 50'000, width = 64, in_row = 200, panel_rows = 8192;
+  const Index m = std::max<Index>(1, millions * 1'000'000 / in_row), nnz = m * in_row;
+  const Array values = random_array<float>({nnz}, 5), x = random_array<float>({n, width}, 6),
+              y = poisoned_array<float>({m, width}), columns = memory_array({nnz}, Dtype::int32),
+              pointers = memory_array({m + 1}, Dtype::int64);
+  const std::span<std::int32_t> column = elements_of<std::int32_t>(columns);
+  const std::span<std::int64_t> pointer = elements_of<std::int64_t>(pointers);
+  if (!options.plans)
+    on_all_processors(m, [&](Index first, Index end) {
+      for (Index i = first; i < end; ++i) {
+        pointer[i + 1] = (i + 1) * in_row;
+        for (Index p = i * in_row; p < (i + 1) * in_row; ++p)
+          column[p] = static_cast<std::int32_t>((number(7, static_cast<std::uint64_t>(p)) + 1) / 2 * n);
+      }
+    });
+  std::vector<CsrPanelRange> panels;
+  for (Index row = 0; row < m; row += panel_rows) {
+    const Index end = std::min(m, row + panel_rows);
+    panels.push_back({row, end, row * in_row, end * in_row});
+  }
+  CsrMatrix matrix{m, n, nnz, values, columns, pointers, "memory", values.nbytes() + columns.nbytes()};
+  const sparse::CsrOperand a = sparse::prepare(matrix, std::move(panels));
+  const Timed t =
+      timed(options, limit, options.host, [&](Graph& graph) { sparse::csrmm(graph, a, {x}, nullptr, {y}, {}); });
+  const double flops = 2.0 * static_cast<double>(nnz) * static_cast<double>(width);
+  const std::string size = std::to_string(nnz / 1'000'000) + "M x " + std::to_string(width);
+  if (options.plans) return print("sparse", size, t.done, t.seconds, flops, -1, 0, 0);
+  const std::span<float> v = elements_of<float>(values), from = elements_of<float>(x), to = elements_of<float>(y);
+  std::mt19937_64 random(fresh);
+  double worst = 0;
+  for (int probe = 0; probe < 2000; ++probe) {
+    const Index i = probe == 0 ? m - 1 : static_cast<Index>(random() % static_cast<std::uint64_t>(m)),
+                j = static_cast<Index>(random() % static_cast<std::uint64_t>(width));
+    double sum = 0, all = 0;
+    for (Index p = i * in_row; p < (i + 1) * in_row; ++p) {
+      const double term = static_cast<double>(v[p]) * static_cast<double>(from[column[p] * width + j]);
+      sum += term, all += std::abs(term);
+    }
+    const double error = std::abs(static_cast<double>(to[i * width + j]) - sum) / all;
+    worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+  }
+  print("sparse", size, t.done, t.seconds, flops, worst, 0x1p-23 * std::sqrt(double{in_row}), t.peak);
+}
+
 int run(int argc, char** argv) {
   Options options;
   double memory = 8;
@@ -335,6 +382,7 @@ int run(int argc, char** argv) {
     if (option == "--product64") product<double>(options, "product64", n, memory);
     if (option == "--disk") product_from_disk(options, n);
     if (option == "--cholesky") cholesky(options, n, memory);
+    if (option == "--sparse") sparse_product(options, n, std::min(memory, 2.0));
     if (option == "--qr" && i + 2 < argc) qr(options, n, std::atoll(argv[i + 2]), std::min(memory, 2.0)), ++i;
   }
   std::printf("}\n");

@@ -1,6 +1,6 @@
 // What the card, its libraries and its link do by themselves: what figures of devices are held to. Everything is on the
 // card, in one call of the vendor's library each. One line of JSON.
-//   floors [--link BYTES] [--gemm32 N] [--gemm64 N] [--potrf N] [--geqrf M N]
+//   floors [--link BYTES] [--gemm32 N] [--gemm64 N] [--potrf N] [--geqrf M N] [--spmm MILLIONS]
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
@@ -15,6 +15,9 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+#ifdef FLAGSTONE_CUSPARSE
+#include <cusparse.h>
+#endif
 
 namespace {
 
@@ -203,6 +206,55 @@ void geqrf(Libraries& with, std::int64_t m, std::int64_t n) {
   ok(cudaFree(given), "free"), ok(cudaFree(a), "free"), ok(cudaFree(tau), "free");
 }
 
+#ifdef FLAGSTONE_CUSPARSE
+/// CSR of float32 values in rows of 200 over 50,000 columns times 64 columns, by rows.
+void spmm(const Libraries& with, std::int64_t millions) {
+  constexpr std::int64_t n = 50'000, width = 64, in_row = 200;
+  const std::int64_t m = millions * 1'000'000 / in_row, nnz = m * in_row;
+  float *values = random_memory<float>(nnz), *x = random_memory<float>(n * width), *y = random_memory<float>(m * width);
+  std::vector<std::int32_t> block(1 << 22), ends(static_cast<std::size_t>(m + 1));
+  std::mt19937_64 random(std::random_device{}());
+  for (std::int32_t& column : block) column = static_cast<std::int32_t>(random() % n);
+  for (std::int64_t i = 0; i <= m; ++i) ends[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i * in_row);
+  std::int32_t *columns = nullptr, *pointers = nullptr;
+  ok(cudaMalloc(reinterpret_cast<void**>(&columns), static_cast<std::size_t>(nnz) * 4), "malloc");
+  ok(cudaMalloc(reinterpret_cast<void**>(&pointers), ends.size() * 4), "malloc");
+  ok(cudaMemcpy(pointers, ends.data(), ends.size() * 4, cudaMemcpyHostToDevice), "fill");
+  for (std::int64_t at = 0; at < nnz; at += static_cast<std::int64_t>(block.size()))
+    ok(cudaMemcpy(columns + at, block.data(), 4 * std::min(block.size(), static_cast<std::size_t>(nnz - at)),
+                  cudaMemcpyHostToDevice),
+       "fill");
+  cusparseHandle_t sparse{};
+  cusparseSpMatDescr_t a{};
+  cusparseDnMatDescr_t b{}, c{};
+  ok(cusparseCreate(&sparse), "cusparse"), ok(cusparseSetStream(sparse, with.stream), "cusparse");
+  ok(cusparseCreateCsr(&a, m, n, nnz, pointers, columns, values, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I,
+                       CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
+     "cusparse");
+  ok(cusparseCreateDnMat(&b, n, width, width, x, CUDA_R_32F, CUSPARSE_ORDER_ROW), "cusparse");
+  ok(cusparseCreateDnMat(&c, m, width, width, y, CUDA_R_32F, CUSPARSE_ORDER_ROW), "cusparse");
+  const float one = 1, zero = 0;
+  constexpr auto plain = CUSPARSE_OPERATION_NON_TRANSPOSE;
+  for (const cusparseSpMMAlg_t algorithm : {CUSPARSE_SPMM_ALG_DEFAULT, CUSPARSE_SPMM_CSR_ALG2}) {
+    std::size_t bytes = 0;
+    ok(cusparseSpMM_bufferSize(sparse, plain, plain, &one, a, b, &zero, c, CUDA_R_32F, algorithm, &bytes), "spmm");
+    void* memory = nullptr;
+    ok(cudaMalloc(&memory, bytes + 1), "malloc");
+    const double time = seconds(
+        with.stream, [] {},
+        [&] { ok(cusparseSpMM(sparse, plain, plain, &one, a, b, &zero, c, CUDA_R_32F, algorithm, memory), "spmm"); });
+    std::printf(", \"spmm_%s\": {\"values\": %lld, \"seconds\": %.5g, \"flops\": %.4g}",
+                algorithm == CUSPARSE_SPMM_ALG_DEFAULT ? "default" : "alg2", static_cast<long long>(nnz), time,
+                2.0 * static_cast<double>(nnz) * static_cast<double>(width) / time);
+    ok(cudaFree(memory), "free");
+  }
+  ok(cudaFree(values), "free"), ok(cudaFree(x), "free"), ok(cudaFree(y), "free");
+  ok(cudaFree(columns), "free"), ok(cudaFree(pointers), "free");
+}
+#else
+void spmm(const Libraries&, std::int64_t) { throw std::runtime_error("compiled without cuSPARSE"); }
+#endif
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -218,6 +270,7 @@ int main(int argc, char** argv) {
       if (option == "--gemm32") gemm32(with, n);
       if (option == "--gemm64") gemm64(with, n);
       if (option == "--potrf") potrf(with, n);
+      if (option == "--spmm") spmm(with, n);
       if (option == "--geqrf" && i + 2 < argc) geqrf(with, n, std::atoll(argv[i + 2])), ++i;
       std::fflush(stdout);
     }

@@ -34,11 +34,18 @@ if [ "$1" = short ]; then
   figures 40 product64 --memory 8 --product64 40960
   exit $failed
 fi
+if [ "$1" = sparse ]; then  # two minutes: VALUES of the matrix, in millions (2000 take 16 GB of host memory and of the card)
+  last=115 millions=${2:-500}
+  tests kernels_sparse --gtest_filter='Devices/DeviceSparse*cuda*'
+  step 40 floors_sparse ./device_floors --link 1073741824 --spmm "$millions"
+  figures 60 sparse --host 8 --sparse "$millions"
+  exit $failed
+fi
 tests kernels --gtest_filter='Devices/*cuda*'
 tests lost --gtest_filter='*ALostDevice*cuda_float32' --gtest_also_run_disabled_tests
-step 120 floors ./device_floors --link 2147483648 --gemm32 49152 --gemm64 40960 --potrf 49152 --geqrf 65536 8192
+step 120 floors ./device_floors --link 2147483648 --gemm32 49152 --gemm64 40960 --potrf 49152 --geqrf 65536 8192 --spmm 2000
 step 60 rates ./device_rates 256 512 1024 2048 4096
 step 60 fetch ./device_fetch --scratch "$PWD/results"
-[ $# -gt 0 ] || set -- --memory 8 --product32 49152 --product64 40960 --cholesky 49152 --qr 65536 8192 --disk 24576
+[ $# -gt 0 ] || set -- --memory 8 --product32 49152 --product64 40960 --cholesky 49152 --qr 65536 8192 --sparse 2000 --disk 24576
 figures 240 figures "$@"
 exit $failed

@@ -116,6 +116,8 @@ Entry find(const Call& call) noexcept {
   if (call.semiring != Semiring::plus_times) return {};
   if (call.kernel == Kernel::zero) return {run_zero};
   if (call.kernel == Kernel::copy) return {run_copy};
+  if (call.kernel >= Kernel::csr_rows_multiply && call.kernel <= Kernel::csr_rows_gram)
+    return has_sparse_product(call) ? Entry{run_sparse_product} : Entry{};
   const bool real = call.dtype == Dtype::float32 || call.dtype == Dtype::float64;
   if (call.kernel == Kernel::convert) return real ? Entry{run_convert} : Entry{};
   return real || is_complex(call.dtype) ? entry_of(call.kernel) : Entry{};

@@ -44,4 +44,9 @@ void run_tpqrt(Work& work);
 void run_gemqrt(Work& work);
 void run_tpmqrt(Work& work);
 
+// sparse.cpp
+/// Not of symmetric ones, nor with moments of columns.
+bool has_sparse_product(const Call& call);
+void run_sparse_product(Work& work);
+
 }  // namespace flagstone::cuda

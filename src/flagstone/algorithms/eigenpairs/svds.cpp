@@ -31,8 +31,7 @@ void last_pass(Graph& graph, const SvdsInput& a, const Array& x, const Array& ot
       sparse::PanelProduct one{.name = "csr_multiply_and_project", .x = read({x, whole(x.shape())})};
       one.kept = write({other, {{rows.row(), col}, {rows.rows(), width}}});
       one.sum = reduce({z, whole(z.shape())});
-      auto task = std::make_shared<sparse::PanelTask>(*a.sparse, panel, std::move(one));
-      graph.add(task->spec(task));
+      sparse::add_panel(graph, *a.sparse, panel, std::move(one));
     }
     return;
   }

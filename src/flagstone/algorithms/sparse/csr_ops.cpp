@@ -91,8 +91,7 @@ void add_panels(Graph& graph, const CsrOperand& a, Product product, const Array*
   if (product.kept && !writes_whole_chunks(a, product.kept)) gathered.emplace(graph, a, product.kept);
   for (const CsrPanelRange& panel : a.panels) {
     const PanelReader rows(a, panel, (product.x ? product.x : product.given).dtype(), false);
-    auto task = std::make_shared<PanelTask>(a, panel, product.of(rows, gathered ? gathered->next() : Region{}));
-    graph.add(task->spec(task));
+    add_panel(graph, a, panel, product.of(rows, gathered ? gathered->next() : Region{}));
     if (gathered) gathered->add(rows.row(), rows.rows());
   }
 }

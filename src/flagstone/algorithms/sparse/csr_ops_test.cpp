@@ -13,6 +13,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/reference/reference.hpp"
 #include "flagstone/runtime/runtime.hpp"
+#include "flagstone/runtime/spaces/emulated.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 #include "flagstone/testing/array_io.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
@@ -486,6 +487,47 @@ TEST(CsrOps, SameBitsForEveryWorkerCountAndLimit) {
       if (first.empty()) first = z.wide, first_rows = y.narrow;
       EXPECT_EQ(0, std::memcmp(first.data(), z.wide.data(), first.size() * 8)) << workers << " " << tight;
       EXPECT_EQ(0, std::memcmp(first_rows.data(), y.narrow.data(), first_rows.size() * 4)) << workers << " " << tight;
+    }
+}
+
+/// Panels unpacked by the host, in the stretches that it computes in itself.
+TEST(CsrOps, DevicesGiveTheHostsBits) {
+  const Index m = 260, n = 260;
+  const auto device = open_emulated({.memory = 32 * MiB, .reorder = 4});
+  for (const Kind& kind : kinds)
+    for (const bool rows : {false, true}) {
+      Sample s(m, n, kind);
+      if (rows) s.choose({3, 4, 64, 70, 130, 200, 201, 259});
+      for (const Index b : {1, 3, 19}) {
+        const Dtype real = b == 3 ? Dtype::float64 : Dtype::float32;
+        std::vector<std::vector<double>> first;
+        for (const bool spread : {false, true}) {
+          Held x(n, b, real, 5), u(s.rows, b, real, 6), mean(1, n, Dtype::float64, 7), y(s.rows, b, Dtype::float64, 0),
+              t(n, b, Dtype::float64, 8), g(n, b, Dtype::float64, 0), z(n, b, Dtype::float64, 0),
+              moments(2, n, Dtype::float64, 0), both(n, b, Dtype::float64, 0), scores(s.rows, b, Dtype::float64, 0);
+          RuntimeOptions with = options();
+          if (spread) with.devices = {device};
+          Runtime runtime(with);
+          const Statistics done = runtime.run([&](Graph& graph) {
+            multiply(graph, s.a, x.array, &mean.array, y.array);
+            multiply_transposed(graph, s.a, u.array, &mean.array, t.array);
+            gram_multiply(graph, s.a, x.array, &mean.array, g.array, moments.array);
+            multiply_and_project(graph, s.a, x.array, nullptr, scores.array, z.array);
+            if (!rows) symmetric_multiply(graph, s.a, x.array, both.array);
+            graph.barrier();
+          });
+          const std::vector<std::vector<double>> all{y.wide,      t.wide, g.wide,   moments.wide,
+                                                     scores.wide, z.wide, both.wide};
+          if (first.empty()) first = all;
+          EXPECT_EQ(all, first) << b << " " << rows;
+          const std::uint64_t panels = s.a.panels.size();
+          EXPECT_EQ(done.of(Kernel::csr_unpack).calls, spread ? panels * (rows ? 4 : 5) : 0);
+          if (spread) {
+            EXPECT_GE(done.spaces[1].tasks, panels * (rows ? 4 : 5));
+            EXPECT_EQ(done.spaces[0].tasks, panels * (rows ? 4 : 5));
+          }
+        }
+      }
     }
 }
 

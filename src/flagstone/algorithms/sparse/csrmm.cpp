@@ -31,7 +31,7 @@ class Product {
         real_(y.array.dtype()),
         inner_(a.matrix.cols),
         cols_(width_of(y)),
-        panel_(panel_bytes(a, real_)),
+        panel_(panel_bytes(a, real_, graph.device_budget() > 0)),
         stages_(graph, options.checkpoint),
         x_(graph, x, real_),
         y_(graph, stages_, y, finish_of(options, y_in), summed() ? 4096 : panel_.rows),
@@ -190,8 +190,7 @@ class Product {
   }
 
   void add_task(const CsrOperand& a, const CsrPanelRange& panel, PanelProduct one) {
-    auto task = std::make_shared<PanelTask>(a, panel, std::move(one));
-    graph_.add(task->spec(task));
+    add_panel(graph_, a, panel, std::move(one));
   }
 
   Graph& graph_;

@@ -157,6 +157,12 @@ std::size_t PanelReader::workspace_bytes() const {
   return values_.packed() || columns_.packed() || pointers_.packed() ? kernel::decode_workspace : 0;
 }
 
+Index PanelReader::most_stretches() const {
+  Index steps = 1;  // rows may be left when the last one has ended
+  for (Index from = panel_.first; from < panel_.last; from = values_.step_end(from, panel_.last)) ++steps;
+  return steps;
+}
+
 double PanelReader::share_of_columns() const {
   return between_ ? static_cast<double>(cols_) / static_cast<double>(std::max<Index>(1, stored_cols_)) : 1.0;
 }

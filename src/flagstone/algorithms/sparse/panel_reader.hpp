@@ -65,6 +65,11 @@ class PanelReader {
   Index rows() const { return rows_; }
   Index nnz() const { return nnz_; }
   Dtype real() const { return real_; }
+  Dtype column_dtype() const { return column_; }
+  /// Values of the panel's stretch of the matrix: no more stay.
+  Index stored_values() const { return panel_.last - panel_.first; }
+  /// How many stretches stream() makes at most.
+  Index most_stretches() const;
   /// Of columns between two (CsrOperand::between), which share they are of all.
   double share_of_columns() const;
   /// For the planner: unpacked bytes that come from the codec, and seconds of copying and converting on one core.
@@ -83,7 +88,6 @@ class PanelReader {
   std::size_t workspace_bytes() const;
   bool selects() const { return between_ || (transform_ && !transform_->place.empty()); }
   Index stored_rows() const { return panel_.row_end - panel_.row; }
-  Index stored_values() const { return panel_.last - panel_.first; }
   void load_pointers(std::span<const Tile> tiles, const Places& at) const;
   void choose_rows(const Places& at) const;
   template <class F>

@@ -1,18 +1,13 @@
 #include "flagstone/algorithms/sparse/panel_task.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "flagstone/base/bytes.hpp"
-#include "flagstone/kernel/dense/blas3.hpp"
 
 namespace flagstone::sparse {
 namespace {
-
-Tile block(std::byte* data, Dtype dtype, Index rows, Index width) {
-  const auto item = static_cast<Index>(size_of(dtype));
-  return {data, dtype, {rows, width}, {width * item, item}, static_cast<std::size_t>(rows * width * item)};
-}
 
 /// A triangle with half of its diagonal, after all other steps: A = L + Lᴴ.
 CsrOperand halved(CsrOperand a) {
@@ -22,193 +17,199 @@ CsrOperand halved(CsrOperand a) {
   return a;
 }
 
-/// to += from, of one dtype.
-void add_rows(const Tile& from, const Tile& to) {
-  visit_blas_type(from.dtype, [&](auto sample) {
-    for (Index i = 0; i < from.shape[0]; ++i) {
-      const auto* source = reinterpret_cast<const decltype(sample)*>(from.data + i * from.strides[0]);
-      auto* target = reinterpret_cast<decltype(sample)*>(to.data + i * to.strides[0]);
-      for (Index j = 0; j < from.shape[1]; ++j) target[j] += source[j];
-    }
-  });
-}
+/// Int64 numbers of the pointers' tile: call::CsrProduct says which.
+Index pointers_length(const PanelReader& reader) { return reader.rows() + 2 + reader.most_stretches(); }
 
-Tile columns_of(const Tile& tile, Index width) { return subtile(tile, {{0, 0}, {tile.shape[0], width}}); }
+/// The product and its rows as they are decoded: what a task is made of.
+class PanelTask final : public CallValue {
+ public:
+  PanelTask(const CsrOperand& a, const CsrPanelRange& panel, PanelProduct given)
+      : what_(std::move(given)), reader_(what_.symmetric ? halved(a) : a, panel, what_.real(), false) {
+    call::CsrProduct& p = product_;
+    p.dtype = what_.real();
+    p.rows = reader_.rows(), p.cols = a.matrix.cols, p.row = reader_.row();
+    p.width = p.padded = what_.width();
+    // Whole vectors of 64 bytes are worth a copy of X where the panel has more values than X has rows: 50 columns take
+    // 13 ns a value as they are, 7 ns as 64.
+    const Index lanes = 64 / static_cast<Index>(size_of(p.dtype));
+    if (p.width > lanes / 4 && reader_.nnz() > p.cols) p.padded = ceil_div(p.width, lanes) * lanes;
+    p.symmetric = what_.symmetric, p.ordered = what_.ordered;
+    p.accumulates = p.ordered && what_.kept.mode == Mode::update;
+    const bool keeps = has(what_.kept), padded = p.padded != p.width;
+    p.rows_aside = (keeps || has(what_.given)) && (padded || (keeps && what_.kept.region.array.dtype() != p.dtype));
+    // Sums in single precision stay inside one panel; others may go straight into the reduction's private tile.
+    p.sums_aside = has(what_.sum) && (padded || real_part_of(p.dtype) == Dtype::float32);
+  }
 
-}  // namespace
+  /// One task, which decodes as it computes.
+  TaskSpec whole(const std::shared_ptr<PanelTask>& self);
+  /// Two of them, in the order in which they are added; `tiles`: values, columns and pointers.
+  TaskSpec unpacking(const std::shared_ptr<PanelTask>& self, const std::array<Region, 3>& tiles);
+  TaskSpec product_of(const std::array<Region, 3>& tiles);
 
-PanelTask::PanelTask(const CsrOperand& a, const CsrPanelRange& panel, PanelProduct product)
-    : product_(std::move(product)),
-      reader_(product_.symmetric ? halved(a) : a, panel, product_.real(), false),
-      real_(product_.real()),
-      n_(a.matrix.cols),
-      width_(product_.width()),
-      padded_(width_) {
-  // Whole vectors of 64 bytes are worth a copy of X where the panel has more values than X has rows: 50 columns take
-  // 13 ns a value as they are, 7 ns as 64.
-  const Index lanes = 64 / static_cast<Index>(size_of(real_));
-  if (width_ > lanes / 4 && reader_.nnz() > n_) padded_ = ceil_div(width_, lanes) * lanes;
-}
+  std::array<Region, 3> unpacked(Graph& graph) const;
+  void run(std::span<const Tile> tiles) const;
+  void unpack(std::span<const Tile> tiles) const;
 
-bool PanelTask::rows_aside() const {
-  return keeps_rows() && (padded() || (keeps() && product_.kept.region.array.dtype() != real_));
+ private:
+  static bool has(const Access& access) { return static_cast<bool>(access.region.array); }
+  void add_vectors(std::vector<Access>& accesses);
+  Kernel kernel() const;
+  Cost cost() const;
+
+  PanelProduct what_;
+  PanelReader reader_;
+  call::CsrProduct product_;
+};
+
+/// What is not the rows themselves.
+void PanelTask::add_vectors(std::vector<Access>& accesses) {
+  const auto add = [&](int& place, const Access& access) {
+    place = static_cast<int>(accesses.size());
+    accesses.push_back(access);
+  };
+  call::CsrProduct& p = product_;
+  if (has(what_.x)) add(p.x, what_.x);
+  if (has(what_.given)) add(p.given, what_.given);
+  if (what_.shift) add(p.shift, read({*what_.shift, flagstone::whole(what_.shift->shape())}));
+  if (has(what_.kept)) add(p.kept, what_.kept);
+  if (has(what_.sum)) add(p.sum, what_.sum);
+  if (has(what_.moments)) add(p.moments, what_.moments);
+  p.scratch = static_cast<int>(accesses.size());
 }
 
 Kernel PanelTask::kernel() const {
-  if (is_given()) return Kernel::csr_multiply_transposed;
-  return has_sum() ? Kernel::csr_gram : Kernel::csr_multiply;
+  if (product_.given >= 0) return Kernel::csr_multiply_transposed;
+  return product_.sum >= 0 ? Kernel::csr_gram : Kernel::csr_multiply;
 }
 
-TaskSpec PanelTask::spec(std::shared_ptr<PanelTask> self) {
+TaskSpec PanelTask::whole(const std::shared_ptr<PanelTask>& self) {
   TaskSpec task;
-  task.name = product_.name;
-  auto& accesses = task.accesses;
-  reader_.access(accesses);
-  const auto add = [&](int& place, Access access) {
-    place = static_cast<int>(accesses.size());
-    accesses.push_back(std::move(access));
-  };
-  if (has_x()) add(x_, product_.x);
-  if (is_given()) add(given_, product_.given);
-  if (product_.shift) add(shift_, read({*product_.shift, whole(product_.shift->shape())}));
-  if (keeps()) add(kept_, product_.kept);
-  if (has_sum()) add(sum_, product_.sum);
-  if (product_.moments.region.array) add(moments_, product_.moments);
-  add(scratch_, scratch(parts().bytes));
+  task.name = what_.name;
+  reader_.access(task.accesses);
+  add_vectors(task.accesses);
+  task.accesses.push_back(scratch(call::csr_product_scratch(product_) + reader_.scratch_bytes()));
   task.cost = cost();
-  Call& call = task.calls.emplace_back(kernel(), real_, std::initializer_list<TilePart>{});
+  task.cost.bytes_touched += reader_.convert_seconds() * reference_bytes_per_second;
+  task.cost.bytes_decoded = reader_.decoded_bytes();
+  Call& call = task.calls.emplace_back(kernel(), product_.dtype, std::initializer_list<TilePart>{});
   call.flops = task.cost.flops;
-  call.value = std::move(self);
+  call.value = self;
   return task;
 }
 
-PanelTask::Parts PanelTask::parts() const {
-  const auto row_bytes = static_cast<std::size_t>(padded_) * size_of(real_);
-  Parts parts{};
-  std::size_t end = 0;
-  const auto place = [&](std::size_t bytes) { return std::exchange(end, align_up(end + bytes, 64)); };
-  parts.x = place(has_x() && padded() ? static_cast<std::size_t>(n_) * row_bytes : 0);
-  parts.rows = place(rows_aside() || product_.symmetric ? static_cast<std::size_t>(reader_.rows()) * row_bytes : 0);
-  parts.partial = place(sums_aside() ? static_cast<std::size_t>(n_) * row_bytes : 0);
-  parts.shift = place(static_cast<std::size_t>(padded_) * sizeof(double));
-  parts.sums = place(static_cast<std::size_t>(padded_) * sizeof(double));
-  parts.reader = place(reader_.scratch_bytes());
-  parts.bytes = end;
-  return parts;
-}
-
-/// X as the kernels read it: columns beyond the width are zero.
-Tile PanelTask::load_x(std::span<const Tile> tiles, std::byte* memory) const {
-  if (!has_x()) return {};
-  if (!padded()) return tiles[x_];
-  const Tile x = block(memory, real_, n_, padded_);
-  std::memset(x.data, 0, x.bytes);
-  copy(tiles[x_], columns_of(x, width_));
-  return x;
-}
-
-Tile PanelTask::load_rows(std::span<const Tile> tiles, std::byte* memory) const {
-  if (!keeps_rows()) return {};
-  if (!rows_aside()) return is_given() ? tiles[given_] : kept_rows(tiles);
-  const Tile t = block(memory, real_, reader_.rows(), padded_);
-  if (is_given() || accumulates()) {
-    std::memset(t.data, 0, t.bytes);
-    copy(subtile(tiles[is_given() ? given_ : kept_], {{0, 0}, {reader_.rows(), width_}}), columns_of(t, width_));
-  }
-  return t;
-}
-
-/// Of the tile that T goes to, the rows that are this panel's.
-Tile PanelTask::kept_rows(std::span<const Tile> tiles) const {
-  return subtile(tiles[kept_], {{0, 0}, {reader_.rows(), width_}});
-}
-
-Tile PanelTask::start_sum(std::span<const Tile> tiles, std::byte* memory) const {
-  if (!has_sum()) return {};
-  if (!sums_aside()) return tiles[sum_];
-  const Tile partial = block(memory, real_, n_, padded_);
-  std::memset(partial.data, 0, partial.bytes);
-  return partial;
-}
-
-/// Z += L X and Lᴴ X of a panel's rows of L, which holds half of A's diagonal.
-void PanelTask::run_symmetric(std::span<const Tile> tiles, const Parts& at) const {
-  std::byte* memory = tiles[scratch_].data;
-  const Tile x = load_x(tiles, memory + at.x), partial = start_sum(tiles, memory + at.partial);
-  const Tile t = block(memory + at.rows, real_, reader_.rows(), padded_);
-  reader_.stream(tiles, memory + at.reader, [&](Index row, const kernel::CsrRows& rows) {
-    const Tile part = subtile(t, {{row, 0}, {rows.rows, padded_}});
-    const Box there{{reader_.row() + row, 0}, {rows.rows, padded_}};
-    kernel::csr_multiply_ordered(rows, x, false, part);
-    add_rows(part, subtile(partial, there));
-    kernel::csr_multiply_transposed(rows, subtile(x, there), partial, nullptr, true);
-  });
-  kernel::shift_merge(sums_aside() ? columns_of(partial, width_) : Tile{}, nullptr, nullptr, tiles[sum_]);
-}
-
 void PanelTask::run(std::span<const Tile> tiles) const {
-  const Parts at = parts();
-  if (product_.symmetric) return run_symmetric(tiles, at);
-  std::byte* memory = tiles[scratch_].data;
-  const Tile x = load_x(tiles, memory + at.x), t = load_rows(tiles, memory + at.rows);
-  const Tile partial = start_sum(tiles, memory + at.partial);
-  const double* mu = product_.shift ? tiles[shift_].as<const double>() : nullptr;
-  auto* shift_row = mu && has_x() ? reinterpret_cast<double*>(memory + at.shift) : nullptr;
-  auto* sums = reinterpret_cast<double*>(memory + at.sums);
-  if (shift_row) kernel::shift_row(mu, x, shift_row);
-  std::fill(sums, sums + padded_, 0.0);
-  double* wanted_sums = mu ? sums : nullptr;
-
-  reader_.stream(tiles, memory + at.reader, [&](Index row, const kernel::CsrRows& rows) {
-    const Tile part = t.data ? subtile(t, {{row, 0}, {rows.rows, padded_}}) : Tile{};
-    if (moments_ >= 0) kernel::csr_moments(rows, real_, tiles[moments_].as<double>());
-    if (is_given())
-      kernel::csr_multiply_transposed(rows, part, partial, wanted_sums);
-    else if (has_sum())
-      kernel::csr_gram(rows, x, shift_row, part, partial, wanted_sums);
-    else if (product_.ordered)
-      kernel::csr_multiply_ordered(rows, x, accumulates(), part);
-    else
-      kernel::csr_multiply(rows, x, shift_row, part);
-  });
-
-  if (keeps() && rows_aside()) {
-    if (is_complex(real_))
-      copy(columns_of(t, width_), kept_rows(tiles));
-    else
-      kernel::convert(columns_of(t, width_), nullptr, kept_rows(tiles));
-  }
-  if (has_sum()) kernel::shift_merge(sums_aside() ? columns_of(partial, width_) : Tile{}, mu, sums, tiles[sum_]);
+  std::byte* memory = tiles[product_.scratch].data + call::csr_product_scratch(product_);
+  call::run_csr_product(product_, tiles, [&](const call::UseRows& use) { reader_.stream(tiles, memory, use); });
 }
 
-namespace {
+/// Tiles for the rows, in the host's memory until a product takes them elsewhere.
+std::array<Region, 3> PanelTask::unpacked(Graph& graph) const {
+  const auto tile = [&](Index extent, Dtype dtype) -> Region {
+    const Shape shape{std::max<Index>(1, extent)};
+    const Array made = graph.temporary(shape, dtype, shape);
+    return {made, flagstone::whole(shape)};
+  };
+  const std::array<Region, 3> tiles{tile(reader_.stored_values(), product_.dtype),
+                                    tile(reader_.stored_values(), reader_.column_dtype()),
+                                    tile(pointers_length(reader_), Dtype::int64)};
+  Distribution on_host = Distribution::one(tiles[0].box.shape, 0);
+  on_host.place = [](const Shape&) { return 0; };
+  graph.distribute(tiles[0].array, on_host);
+  return tiles;
+}
+
+TaskSpec PanelTask::unpacking(const std::shared_ptr<PanelTask>& self, const std::array<Region, 3>& tiles) {
+  TaskSpec task;
+  task.name = "csr_unpack";
+  reader_.access(task.accesses);
+  for (const Region& region : tiles) task.accesses.push_back(again(write(region)));
+  task.accesses.push_back(scratch(reader_.scratch_bytes()));
+  task.cost.bytes_touched = reader_.convert_seconds() * reference_bytes_per_second + 2.0 * unpacked_bytes(reader_);
+  task.cost.bytes_decoded = reader_.decoded_bytes();
+  task.calls.emplace_back(Kernel::csr_unpack, product_.dtype, std::initializer_list<TilePart>{}).value = self;
+  return task;
+}
+
+void PanelTask::unpack(std::span<const Tile> tiles) const {
+  const std::size_t n = tiles.size();
+  const Tile &values = tiles[n - 4], &columns = tiles[n - 3];
+  auto* pointers = tiles[n - 2].as<Index>();
+  Index *stretches = pointers + reader_.rows() + 1, held = 0;
+  pointers[0] = *stretches = 0;
+  reader_.stream(tiles, tiles[n - 1].data, [&](Index row, const kernel::CsrRows& rows) {
+    const Index before = held, first = rows.pointers[0], count = rows.pointers[rows.rows] - first;
+    const auto put = [&](const std::byte* from, const Tile& to) {
+      const std::size_t item = size_of(to.dtype);
+      std::memcpy(to.data + static_cast<std::size_t>(before) * item, from, static_cast<std::size_t>(count) * item);
+    };
+    put(rows.values, values), put(rows.columns, columns);
+    for (Index i = 1; i <= rows.rows; ++i) pointers[row + i] = before + rows.pointers[i] - first;
+    stretches[++*stretches] = row + rows.rows;
+    held += count;
+  });
+}
+
+TaskSpec PanelTask::product_of(const std::array<Region, 3>& tiles) {
+  TaskSpec task;
+  task.name = what_.name;
+  for (const Region& region : tiles) task.accesses.push_back(last(read(region)));
+  add_vectors(task.accesses);
+  task.accesses.push_back(scratch(call::csr_product_scratch(product_)));
+  task.cost = cost();
+  auto value = std::make_shared<call::CsrProduct>(product_);
+  value->values = 0, value->columns = 1, value->pointers = 2;
+  Call& call = task.calls.emplace_back(value->kernel(), product_.dtype, std::initializer_list<TilePart>{});
+  call.flops = task.cost.flops;
+  call.value = std::move(value);
+  return task;
+}
+
+/// Of the arithmetic alone.
+Cost PanelTask::cost() const {
+  const double nnz = static_cast<double>(reader_.nnz()) * reader_.share_of_columns();
+  const double b = static_cast<double>(product_.width), item = static_cast<double>(size_of(product_.dtype));
+  const double lanes = static_cast<double>(product_.padded) * item / 4;  // float32 columns' worth
+  // Beside the flops at BLAS's rate, which the rows do not reach.
+  double seconds = 0;
+  if (has(what_.x)) seconds += nnz * (0.4e-9 + 0.019e-9 * lanes);
+  if (has(what_.sum)) {
+    seconds += nnz * (0.6e-9 + 0.023e-9 * lanes);
+    seconds += static_cast<double>(product_.cols) * b * (2 * item + 16) / reference_bytes_per_second;
+  }
+  if (has(what_.moments)) seconds += 1e-9 * nnz;
+  const int products = (has(what_.x) ? 1 : 0) + (has(what_.sum) ? 1 : 0);
+  const double flops = is_complex(product_.dtype) ? 8 : 2;  // of a value and a column
+  return {flops * products * nnz * b, seconds * reference_bytes_per_second,
+          real_part_of(product_.dtype) == Dtype::float64};
+}
 
 void run_panel(const Call& call, std::span<const Tile> tiles) { call.value_as<PanelTask>().run(tiles); }
+void run_unpacking(const Call& call, std::span<const Tile> tiles) { call.value_as<PanelTask>().unpack(tiles); }
 
 constexpr auto numbers = {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
 
 const bool entered = host_kernels().enter(Kernel::csr_multiply, numbers, run_panel) &&
                      host_kernels().enter(Kernel::csr_multiply_transposed, numbers, run_panel) &&
-                     host_kernels().enter(Kernel::csr_gram, numbers, run_panel);
+                     host_kernels().enter(Kernel::csr_gram, numbers, run_panel) &&
+                     host_kernels().enter(Kernel::csr_unpack, numbers, run_unpacking);
 
 }  // namespace
 
-Cost PanelTask::cost() const {
-  const double nnz = static_cast<double>(reader_.nnz()) * reader_.share_of_columns(), b = static_cast<double>(width_);
-  const double item = static_cast<double>(size_of(real_));
-  const double lanes = static_cast<double>(padded_) * item / 4;  // float32 columns' worth
-  // Beside the flops at BLAS's rate, which the rows do not reach.
-  double seconds = reader_.convert_seconds();
-  if (has_x()) seconds += nnz * (0.4e-9 + 0.019e-9 * lanes);
-  if (has_sum()) {
-    seconds += nnz * (0.6e-9 + 0.023e-9 * lanes);
-    seconds += static_cast<double>(n_) * b * (2 * item + 16) / reference_bytes_per_second;
+std::size_t unpacked_bytes(const PanelReader& reader) {
+  return static_cast<std::size_t>(reader.stored_values()) * (size_of(reader.real()) + size_of(reader.column_dtype())) +
+         static_cast<std::size_t>(pointers_length(reader)) * sizeof(Index);
+}
+
+void add_panel(Graph& graph, const CsrOperand& a, const CsrPanelRange& panel, PanelProduct product) {
+  const auto task = std::make_shared<PanelTask>(a, panel, std::move(product));
+  if (graph.device_budget() == 0) {
+    graph.add(task->whole(task));
+    return;
   }
-  if (product_.moments.region.array) seconds += 1e-9 * nnz;
-  const int products = (has_x() ? 1 : 0) + (has_sum() ? 1 : 0);
-  const double flops = is_complex(real_) ? 8 : 2;  // of a value and a column
-  return {flops * products * nnz * b, seconds * reference_bytes_per_second, real_part_of(real_) == Dtype::float64,
-          reader_.decoded_bytes()};
+  const std::array<Region, 3> tiles = task->unpacked(graph);
+  graph.add(task->unpacking(task, tiles));
+  graph.add(task->product_of(tiles));
 }
 
 }  // namespace flagstone::sparse

@@ -1,7 +1,9 @@
 #pragma once
 // One panel of one product, as the value of a call.
+#include <cstddef>
 #include <optional>
 
+#include "flagstone/algorithms/kernels/sparse.hpp"
 #include "flagstone/algorithms/sparse/panel_reader.hpp"
 
 namespace flagstone::sparse {
@@ -24,45 +26,12 @@ struct PanelProduct {
   Index width() const { return in().box.shape[1]; }
 };
 
-class PanelTask final : public CallValue {
- public:
-  PanelTask(const CsrOperand& a, const CsrPanelRange& panel, PanelProduct product);
-  TaskSpec spec(std::shared_ptr<PanelTask> self);
-  const PanelReader& reader() const { return reader_; }
-  void run(std::span<const Tile> tiles) const;
+/// Adds its task, which decodes the panel step by step beside the arithmetic. In a run with devices they are two: the
+/// host unpacks the panel into tiles of its own (unpacked_bytes), the product runs where its result is placed. Bits are
+/// the same, since the stretches are.
+void add_panel(Graph& graph, const CsrOperand& a, const CsrPanelRange& panel, PanelProduct product);
 
- private:
-  /// Where the parts of a task's scratch memory begin.
-  struct Parts {
-    std::size_t x, rows, partial, shift, sums, reader, bytes;
-  };
-  Kernel kernel() const;
-  void run_symmetric(std::span<const Tile> tiles, const Parts& at) const;
-  Tile load_x(std::span<const Tile> tiles, std::byte* memory) const;
-  Tile load_rows(std::span<const Tile> tiles, std::byte* memory) const;
-  Tile kept_rows(std::span<const Tile> tiles) const;
-  Tile start_sum(std::span<const Tile> tiles, std::byte* memory) const;
-  Parts parts() const;
-  Cost cost() const;
-
-  bool has_x() const { return static_cast<bool>(product_.x.region.array); }
-  bool is_given() const { return static_cast<bool>(product_.given.region.array); }
-  bool keeps() const { return static_cast<bool>(product_.kept.region.array); }
-  bool has_sum() const { return static_cast<bool>(product_.sum.region.array); }
-  bool accumulates() const { return product_.ordered && product_.kept.mode == Mode::update; }
-  bool padded() const { return padded_ != width_; }
-  bool keeps_rows() const { return keeps() || is_given(); }
-  /// T stands in scratch where the tile that it comes from or goes to is not as the kernels need it.
-  bool rows_aside() const;
-  /// Sums in single precision stay inside one panel; others may go straight into the reduction's private tile.
-  bool sums_aside() const { return has_sum() && (padded() || real_part_of(real_) == Dtype::float32); }
-
-  PanelProduct product_;
-  PanelReader reader_;
-  Dtype real_;
-  Index n_, width_;
-  Index padded_;  // columns that the kernels see
-  int x_ = -1, given_ = -1, kept_ = -1, sum_ = -1, shift_ = -1, moments_ = -1, scratch_ = -1;
-};
+/// Bytes of the tiles that hold an unpacked panel.
+std::size_t unpacked_bytes(const PanelReader& reader);
 
 }  // namespace flagstone::sparse

@@ -125,7 +125,7 @@ class SemiringTasks {
         rows_(height_of(product.y)),
         cols_(width_of(product.y)),
         inner_(a.matrix.cols),
-        panel_(panel_bytes(a, values())),
+        panel_(panel_bytes(a, values(), false)),
         stages_(graph, product.checkpoint),
         x_(graph, product.x, kernel::semiring_vector(product.semiring, block_), false),
         y_(graph, stages_, product.y, finish_of(product), product.transposed ? 4096 : panel_.rows),

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "flagstone/algorithms/sparse/panel_reader.hpp"
+#include "flagstone/algorithms/sparse/panel_task.hpp"
 #include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/base/bytes.hpp"
 
 namespace flagstone::sparse {
 
-PanelBytes panel_bytes(const CsrOperand& a, Dtype real) {
+PanelBytes panel_bytes(const CsrOperand& a, Dtype real, bool unpacked) {
   PanelBytes most;
   const double packed =
       static_cast<double>(a.stored.stored_bytes) / static_cast<double>(std::max<Index>(1, a.stored.nnz));
@@ -16,7 +16,8 @@ PanelBytes panel_bytes(const CsrOperand& a, Dtype real) {
     const PanelReader reader(a, panel, real, false);
     // Chunks are read whole: one more of each than the panel has.
     const double values = static_cast<double>(panel.last - panel.first) + (Index{1} << 19);
-    most.running = std::max(most.running, values * packed + static_cast<double>(reader.scratch_bytes()));
+    const std::size_t beside = reader.scratch_bytes() + (unpacked ? unpacked_bytes(reader) : 0);
+    most.running = std::max(most.running, values * packed + static_cast<double>(beside));
     most.rows = std::max(most.rows, reader.rows());
   }
   return most;
@@ -28,6 +29,7 @@ Cuts::Cuts(const Graph& graph, const CsrOperand& a, Dtype of_x, Dtype of_y, Inde
       a_(a),
       x_item_(static_cast<double>(size_of(of_x))),
       y_item_(static_cast<double>(size_of(of_y))),
+      device_(graph.device_budget() > 0),
       inner_(a.matrix.cols),
       cols_(cols),
       panel_(panel),
@@ -61,11 +63,12 @@ Index Cuts::least_depth(double row_bytes) const {
 
 Cut Cuts::products(bool one_vector) const {
   const double tasks = running(), inner = static_cast<double>(inner_);
-  const double held = x_.direct() ? 0 : x_item_ * inner, beside = tasks * panel_.running + x_.staging_bytes();
+  const bool held_here = x_.direct() && !device_;  // in memory: a user's already
+  const double held = held_here ? 0 : x_item_ * inner, beside = tasks * panel_.running + x_.staging_bytes();
   const double row = 2 * y_item_ * tasks * static_cast<double>(panel_.rows);  // and a chunk of Y
   const Index width = widest(held + row, beside);
   const Cut by_columns{width, ceil_div(cols_, width), inner_, 1};
-  if (x_.direct() || (one_vector && cols_ == 1)) return by_columns;
+  if (held_here || (one_vector && cols_ == 1)) return by_columns;
   const Index narrow = widest(row, beside + static_cast<double>(8 * MiB));
   const double each = 2 * x_item_ * static_cast<double>(x_.padded(narrow));  // of a row, and of the next stretch's
   const double left = room() - beside - static_cast<double>(narrow) * row;
@@ -85,7 +88,7 @@ double Cuts::moved(const Cut& cut) const {
 }
 
 Cut Cuts::symmetric(double sums) const {
-  const double held = sums + (x_.direct() ? 0 : x_item_);
+  const double held = sums + (x_.direct() && !device_ ? 0 : x_item_);
   const double row = 2 * x_item_ * running() * static_cast<double>(panel_.rows);
   const Index width = widest(held * static_cast<double>(inner_) + row, running() * panel_.running + x_.staging_bytes());
   return {width, ceil_div(cols_, width), inner_, 1};

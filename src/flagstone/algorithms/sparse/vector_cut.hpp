@@ -7,11 +7,11 @@ namespace flagstone::sparse {
 
 /// Bytes that the largest panel takes in a task, beside its vectors.
 struct PanelBytes {
-  double running = 0;  // as stored, and decoded step by step
+  double running = 0;  // as stored, and decoded step by step (unpacked)
   Index rows = 1;      // of the longest, those that are seen
 };
-/// `real`: what the values are decoded as.
-PanelBytes panel_bytes(const CsrOperand& a, Dtype real);
+/// `real`: what the values are decoded as; `unpacked`: for a device, whole.
+PanelBytes panel_bytes(const CsrOperand& a, Dtype real, bool unpacked);
 
 struct Cut {
   Index width, blocks;     // columns
@@ -41,6 +41,7 @@ class Cuts {
   const Graph& graph_;
   const CsrOperand& a_;
   double x_item_, y_item_;
+  bool device_;  // what is in the host's memory takes room of a device's too
   Index inner_, cols_;
   PanelBytes panel_;
   const PackedVectors& x_;

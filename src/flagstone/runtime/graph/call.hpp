@@ -54,10 +54,14 @@ enum class Kernel : std::uint8_t {
   generate,      // to := random numbers, each a function of its place
   csr_multiply,
   csr_multiply_transposed,
-  csr_pack,                 // vectors := part of X as the products take it, padded
-  csr_finish,               // Y := alpha T + beta Y
-  csr_gram,                 // both of them, while a row is in the nearest cache
-  csr_gram_matrix,          // rows of G := G + AᵀA
+  csr_pack,           // vectors := part of X as the products take it, padded
+  csr_finish,         // Y := alpha T + beta Y
+  csr_gram,           // both of them, while a row is in the nearest cache
+  csr_gram_matrix,    // rows of G := G + AᵀA
+  csr_unpack,         // values, columns and pointers := those of a panel, unpacked
+  csr_rows_multiply,  // of such rows: T := A X
+  csr_rows_multiply_transposed,
+  csr_rows_gram,            // both of them, or of a triangle
   csr_fold,                 // to := stored values of each row or column, folded
   csr_fold_join,            // to := folds joined with others
   csr_semiring,             // T := A X over a semiring
