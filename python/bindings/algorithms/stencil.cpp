@@ -214,6 +214,7 @@ void bind_stencil(nb::module_& m) {
       .def("stage", &stage, nb::arg("program"), nb::arg("replaced"), nb::arg("inputs"))
       .def("snapshot", &snapshot, nb::arg("steps"), nb::arg("first"), nb::arg("number"), nb::arg("stride"),
            nb::arg("kept"), nb::arg("field"))
+      .def("mesh", [](Stencil& self, Index first, Index second) { self.wishes.mesh = {first, second}; })
       .def("names", [](Stencil& self, const std::vector<std::string>& names) { self.problem->names = names; })
       .def("reduce", &reduce, nb::arg("field"), nb::arg("kinds"), nb::arg("until"), nb::arg("check"))
       .def("reduced", &reduced, nb::arg("field"), nb::arg("kind"))
@@ -289,6 +290,10 @@ void bind_stencil(nb::module_& m) {
                      return radius;
                    })
       .def_prop_ro("face_elements", [](const Stencil& self) { return self.scheme->face_elements; })
+      .def_prop_ro("sleeve_elements", [](const Stencil& self) { return self.scheme->sleeve_elements; })
+      .def_prop_ro("exchange_seconds", [](const Stencil& self) { return self.scheme->exchange_seconds; })
+      .def_prop_ro("barrier_seconds", [](const Stencil& self) { return self.scheme->barrier_seconds; })
+      .def_prop_ro("scratch_bytes", [](const Stencil& self) { return self.scheme->scratch_bytes; })
       .def_prop_ro("elements_read", [](const Stencil& self) { return self.scheme->read; })
       .def_prop_ro("elements_written", [](const Stencil& self) { return self.scheme->written; })
       .def_prop_ro("updates", [](const Stencil& self) { return self.scheme->updates; })

@@ -65,11 +65,11 @@ class StencilScheme:
     components: dict[str, float] = field(default_factory=dict)
 
 
-def components_of(done: Stats) -> dict[str, float]:
-    """Return what each part of a loop took, seconds; one process exchanges nothing."""
+def components_of(done: Stats, core: _core.Stencil) -> dict[str, float]:
+    """Return what each part of a loop took, seconds; without a mesh nothing is exchanged."""
     return {
         "compute": done.worker_busy_seconds, "waiting": done.worker_idle_seconds,
-        "disk": done.ring_busy_seconds, "exchange": 0.0, "barrier": 0.0,
+        "disk": done.ring_busy_seconds, "exchange": core.exchange_seconds, "barrier": core.barrier_seconds,
     }  # fmt: skip
 
 
@@ -80,10 +80,12 @@ def scheme_of(
     streams = core.method == "al4"
     points = math.prod(shape)
     away = max(0, shape[0] - core.held) * (points // max(1, shape[0]))
+    between = min(2, core.supersteps - 1) * order * away * item
     return StencilScheme(
         core.method, core.depth, core.supersteps,
         () if streams else tuple(core.block), tuple(core.cache_block) if streams else (),
-        core.held, min(2, core.supersteps - 1) * order * away * item,
+        core.held, core.scratch_bytes or between,
         "compute" if core.compute_bound else "disk",
         core.elements_read, core.elements_written, core.updates, float(points) * steps, core.face_elements,
+        core.sleeve_elements,
     )  # fmt: skip

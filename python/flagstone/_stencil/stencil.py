@@ -182,6 +182,14 @@ class _Stencil(Routine[StencilResult]):
         self.block = tuple(min(b, max(1, n)) for b, n in zip(blocks, self.shape, strict=bool(blocks)))
         self.core.wish(method, blocks, deep, cached, [], bool(overlap))
 
+    def on(self, mesh: Any) -> None:
+        """Say how many ranks share the field."""
+        who = self.call.who
+        if mesh is None:
+            return
+        ranks = extents(who, "mesh", mesh, 2, "ranks along the first two dimensions, 1 or more of each,")
+        self.core.mesh(*ranks)
+
     def measure(self) -> None:
         """Give the choice the rates of disk and kernel, where the loop is long enough."""
         long = not self.names and worth_measuring(float(math.prod(self.shape)) * self.steps)
@@ -242,7 +250,8 @@ class _Stencil(Routine[StencilResult]):
         if self.rates:
             self.rates.use(self.planned)
         loop = super().plan()
-        loop = replace(loop, stencil=self._rated(loop.seconds))
+        parts = {"exchange": self.core.exchange_seconds, "barrier": self.core.barrier_seconds}
+        loop = replace(loop, stencil=replace(self._rated(loop.seconds), components=parts))
         if not len(self.copies):
             return loop
         made = together(self.what, [*self.copies.plans(), loop])
@@ -266,7 +275,7 @@ class _Stencil(Routine[StencilResult]):
         """Run the loop, and tell how it was done."""
         job = super().execute(stack)
         done = stats()
-        told = replace(self._rated(done.seconds), components=components_of(done))
+        told = replace(self._rated(done.seconds), components=components_of(done, self.core))
         remember(self.call.runtime, replace(done, stencil=told))
         return job
 
@@ -331,6 +340,7 @@ def stencil(
     depth: int | None = None,
     cache_block: Sequence[int] | None = None,
     overlap: bool = True,
+    mesh: Sequence[int] | None = None,
     memory: int | str | None = None,
 ) -> Prepared[StencilResult]:
     """Step a field on in time, bigger than memory: many steps for one read and one write of it.
@@ -436,6 +446,7 @@ def stencil(
     given.edges(boundary)
     given.points(sources, receivers)
     given.wishes(method, block, depth, cache_block, overlap)
+    given.on(mesh)
     given.outputs(out, snapshots, reductions, until, check, spacing, dt)
     given.measure()
     return given

@@ -270,7 +270,7 @@ class Builder {
       const Axes& point = problem_->receivers[r];
       if (kernel::intersect(work.core, point_range(point)).empty()) continue;
       work.traces.push_back({static_cast<std::uint32_t>(task.accesses.size()), point, problem_->receiver_fields[r]});
-      task.accesses.push_back(write({problem_->traces, {{static_cast<Index>(r), work.first_step}, {1, work.depth}}}));
+      task.accesses.push_back(write({problem_->traces, {{problem_->row_of(r), work.first_step}, {1, work.depth}}}));
     }
   }
 

@@ -320,7 +320,11 @@ class Builder {
                     double& count) {
     const auto region = [&](const Range3& box) { return Region{array, problem_->box(box)}; };
     // As it is asked for, or by stored units that are read whole.
-    const Axes cell = cell_of(*problem_, array, {});
+    Axes cell = cell_of(*problem_, array, {});
+    // Of a mesh the operand is written by others in this run: boxes and images of them are the same or disjoint.
+    if (cell == Axes{} && problem_->window && std::ranges::any_of(skews_.open(), [](bool open) { return open; }))
+      for (std::size_t d = 0; d < 3; ++d)
+        cell[d] = std::min(problem_->space.shape[d], d == 0 ? scheme_.planes : scheme_.block[d]);
     if (cell == Axes{})
       for_each_image(*problem_, range, [&](const Range3& part, const Axes& shift) {
         pieces.push_back({static_cast<std::uint32_t>(task.accesses.size()), part, shift});

@@ -231,7 +231,7 @@ class Builder {
       const Index first = list[i].second;
       task.accesses.push_back(
           write({problem_->traces,
-                 {{static_cast<Index>(list[i].first), first_step + first - 1}, {1, static_cast<Index>(end - i)}}}));
+                 {{problem_->row_of(list[i].first), first_step + first - 1}, {1, static_cast<Index>(end - i)}}}));
       for (; i < end; ++i)
         work.traces.push_back({access, problem_->receivers[list[i].first], list[i].second, list[i].second - first,
                                problem_->receiver_fields[list[i].first]});
