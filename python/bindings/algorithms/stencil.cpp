@@ -214,7 +214,10 @@ void bind_stencil(nb::module_& m) {
       .def("stage", &stage, nb::arg("program"), nb::arg("replaced"), nb::arg("inputs"))
       .def("snapshot", &snapshot, nb::arg("steps"), nb::arg("first"), nb::arg("number"), nb::arg("stride"),
            nb::arg("kept"), nb::arg("field"))
-      .def("mesh", [](Stencil& self, Index first, Index second) { self.wishes.mesh = {first, second}; })
+      .def("mesh",
+           [](Stencil& self, Index first, Index second) {
+             self.wishes.mesh = {first, second};
+           })
       .def("names", [](Stencil& self, const std::vector<std::string>& names) { self.problem->names = names; })
       .def("reduce", &reduce, nb::arg("field"), nb::arg("kinds"), nb::arg("until"), nb::arg("check"))
       .def("reduced", &reduced, nb::arg("field"), nb::arg("kind"))

@@ -213,6 +213,12 @@ def loops(case):
     return lambda: fl.stencil(HEAT, a, 5, method=method, out="stepped.zarr")
 
 
+@entry("time loops on a mesh", variants=("al4", "al3", "al1", "sweep"))
+def meshes(method):
+    a = fl.open("a.zarr")
+    return lambda: fl.stencil(HEAT, a, 5, method=method, mesh=(2, 2), out="stepped.zarr")
+
+
 @entry("time loops of functions", variants=("a.zarr", "a.npy"))
 def functions(stored):
     a = fl.open(stored)

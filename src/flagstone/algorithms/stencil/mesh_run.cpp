@@ -77,8 +77,8 @@ class SubBuffers {
       file->truncate(bytes);
     } else {
       if (!promise_)
-        promise_ = std::make_unique<Reservation>(problem_.scratch.who, problem_.scratch.directory,
-                                                 problem_.scratch.quota);
+        promise_ =
+            std::make_unique<Reservation>(problem_.scratch.who, problem_.scratch.directory, problem_.scratch.quota);
       promise_->take(bytes_);
       file->allocate(bytes);
     }

@@ -57,7 +57,9 @@ class Observers {
 
  private:
   SnapshotWriter& writer() { return problem_->window ? problem_->window->observers->snapshots_ : snapshots_; }
-  Range3 in_whole(const Range3& range) const { return problem_->window ? whole_range(*problem_->window, range) : range; }
+  Range3 in_whole(const Range3& range) const {
+    return problem_->window ? whole_range(*problem_->window, range) : range;
+  }
 
   Graph& graph_;
   std::shared_ptr<const Problem> problem_;

@@ -68,7 +68,8 @@ struct Problem {
   std::shared_ptr<Checkpoint> checkpoint;
   bool overlap = true;   // disk and processors work at once; else blocks are read, computed and written in turn
   ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
-  std::shared_ptr<const Window> window;  // null: this is the whole field
+  std::shared_ptr<const Window> window;           // null: this is the whole field
+  std::array<std::array<Index, 2>, 3> sleeves{};  // of a part: points on each side that are others'
 
   /// Whether what lies beyond an edge is another thing at each step; bytes of such edges, and of faces.
   bool edges_change() const;
@@ -81,6 +82,8 @@ struct Problem {
   double flops() const;
   std::uint64_t kernel_scratch() const;
   Index left() const { return steps - first; }
+  /// What results are for, along an axis: all of it but sleeves.
+  Interval core(std::size_t d) const { return {sleeves[d][0], space.shape[d] - sleeves[d][1]}; }
   Index row_of(std::size_t receiver) const {
     return receiver_rows.empty() ? static_cast<Index>(receiver) : receiver_rows[receiver];
   }

@@ -55,6 +55,7 @@ Problem part_of(const std::shared_ptr<const Problem>& whole, const Subdomain& ra
   const Range3& buffer = rank.buffer();
   for (std::size_t d = 0; d < 3; ++d) {
     part.space.shape[d] = buffer.extent(d);
+    part.sleeves[d] = {rank.core().first[d] - buffer.first[d], buffer.last[d] - rank.core().last[d]};
     for (const bool high : {false, true}) {
       kernel::EdgeRule& rule = part.space.edges[d][high ? 1 : 0];
       if (rank.sleeve(d, high))

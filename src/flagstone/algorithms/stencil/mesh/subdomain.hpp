@@ -43,8 +43,8 @@ class Subdomain {
   std::array<std::array<Index, 2>, 3> neighbours_{};
 };
 
-/// Elements of one state that all ranks receive in a superstep of so many steps: Σ over ranks and their sides along z of
-/// h τ (n_y/P_y) n_x, along y of h τ (n_z/P_z + sleeves) n_x.
+/// Elements of one state that all ranks receive in a superstep of so many steps: Σ over ranks and their sides along z
+/// of h τ (n_y/P_y) n_x, along y of h τ (n_z/P_z + sleeves) n_x.
 double sleeve_elements(const kernel::Space& space, const Mesh& mesh, Index steps);
 
 }  // namespace flagstone::stencil

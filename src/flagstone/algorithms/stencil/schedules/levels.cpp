@@ -52,13 +52,15 @@ std::uint64_t Levels::row_bytes(Index columns) const {
 }
 
 Interval Levels::planes(Index level) const {
-  const Index beyond = periodic0_ ? reach0_ * (depth_ - level) : 0;
-  return {-beyond, problem_.space.shape[0] + beyond};
+  const Index beyond = reach0_ * (depth_ - level), n = problem_.space.shape[0];
+  if (periodic0_) return {-beyond, n + beyond};
+  const Interval core = problem_.core(0);
+  return {std::max<Index>(0, core.first - beyond), std::min(n, core.last + beyond)};
 }
 
 Interval Levels::batches() const {
   const Index begin = planes(0).first - reach0_;  // the front where the first plane is read
-  return {floor_div(begin - reach0_ * (depth_ - 1), planes_), ceil_div(problem_.space.shape[0], planes_)};
+  return {floor_div(begin - reach0_ * (depth_ - 1), planes_), ceil_div(problem_.core(0).last, planes_)};
 }
 
 Interval Levels::fronts(Index batch) const {
