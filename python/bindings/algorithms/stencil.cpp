@@ -204,7 +204,8 @@ void bind_stencil(nb::module_& m) {
            })
       .def("source",
            [](Stencil& self, const Shape& point, const nb::ndarray<nb::ro>& series, std::size_t field) {
-             self.problem->sources.push_back({self.axes(point, 0), bytes_of(series), field});
+             auto bytes = std::make_shared<const std::vector<std::byte>>(bytes_of(series));
+             self.problem->sources.push_back({self.axes(point, 0), std::move(bytes), field});
            })
       .def("receiver",
            [](Stencil& self, const Shape& point, std::size_t field) {

@@ -429,7 +429,8 @@ def stencil(
     rows lie scattered in their file (Fortran's order) are copied into
     scratch first: one read and one write of each. Ranks of a mesh exchange sleeves of radius x t before each
     superstep, which is carried out by the method in one rank after the other; the field is distributed to
-    them and collected: one read and one write more of each array twice, of coefficients once. Flops: 8 a point for 7 weights of which 6 are equal.
+    them and collected: two reads and two writes more of each state, one of each coefficient. Flops: 8 a
+    point for 7 weights of which 6 are equal.
     Source: Midorikawa and Tan (blocks with halos); Wellein et al. 2009 (wavefronts).
     """
     given = _Stencil(kernel, state, steps, coefficients, memory)

@@ -28,7 +28,7 @@ struct Interval {
 /// series[t] is added to the point's value at step t + 1, wherever that is computed.
 struct Source {
   Axes point{};
-  std::vector<std::byte> series;  // one element a step, in the field's dtype
+  std::shared_ptr<const std::vector<std::byte>> series;  // one element a step, in the field's dtype
   std::size_t field = 0;
 };
 
