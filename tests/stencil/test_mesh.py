@@ -151,6 +151,8 @@ def test_the_plan_is_what_is_done_inside_the_limit(method, tmp_path):
         made = fl.stencil(heat(3), a, steps, memory=limit, out=tmp_path / f"o{more}.zarr", **options)
         done = fl.stats()
         assert done.peak_memory <= limit
+        assert abs(plan.bytes_read - done.bytes_read) <= 0.01 * plan.bytes_read
+        assert abs(plan.bytes_written - done.bytes_written) <= 0.01 * plan.bytes_written
         np.testing.assert_array_equal(np.asarray(made.state), wanted)
         two = 2 * sleeves(shape, (2, 2), 1, 3, (True, False))
         assert plan.choice.sleeve_elements == done.stencil.sleeve_elements == two
