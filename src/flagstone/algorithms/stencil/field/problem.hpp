@@ -84,6 +84,14 @@ struct Problem {
   Index left() const { return steps - first; }
   /// What results are for, along an axis: all of it but sleeves.
   Interval core(std::size_t d) const { return {sleeves[d][0], space.shape[d] - sleeves[d][1]}; }
+  double core_points() const {
+    return static_cast<double>(core(0).length()) * static_cast<double>(core(1).length() * core(2).length());
+  }
+  /// The same and so far into sleeves.
+  Interval needed(std::size_t d, Index beyond) const {
+    beyond = std::max<Index>(0, beyond);
+    return {std::max<Index>(0, sleeves[d][0] - beyond), space.shape[d] - std::max<Index>(0, sleeves[d][1] - beyond)};
+  }
   Index row_of(std::size_t receiver) const {
     return receiver_rows.empty() ? static_cast<Index>(receiver) : receiver_rows[receiver];
   }

@@ -76,6 +76,8 @@ Counts nested_counts(const Problem& problem, const BlockScheme& scheme, Index de
 Counts wavefront_counts(const Problem& problem, const WavefrontScheme& scheme, Index depth) {
   const Versions versions(problem);
   const Axes& n = problem.space.shape;
+  const std::size_t d = strip_axis(problem);
+  const double row = static_cast<double>(n[1] * n[2] / std::max<Index>(1, n[d]));
   const double plane = static_cast<double>(n[1]) * static_cast<double>(n[2]);
   const Levels levels(problem, scheme, depth);
   const auto planes = [&](Index level) { return plane * static_cast<double>(levels.planes(level).length()); };
@@ -83,7 +85,10 @@ Counts wavefront_counts(const Problem& problem, const WavefrontScheme& scheme, I
   counts.read = planes(0) + static_cast<double>(problem.order() - 1) * planes(problem.fields() ? 0 : 1);
   counts.given = static_cast<double>(problem.coefficients.size()) * planes(1);
   counts.written = static_cast<double>(problem.order()) * plane * static_cast<double>(problem.core(0).length());
-  for (Index t = 1; t <= depth; ++t) counts.updates += planes(t * versions.stages());
+  for (Index t = 1; t <= depth; ++t) {
+    const Index level = t * versions.stages();
+    counts.updates += static_cast<double>(levels.planes(level).length() * levels.rows(level).length()) * row;
+  }
   return counts;
 }
 

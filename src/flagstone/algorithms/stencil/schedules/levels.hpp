@@ -34,7 +34,8 @@ class Levels {
   Interval fronts(Index batch) const;
   Index planes_in_batch() const { return planes_; }
 
-  // Rows of strip k.
+  // Rows of all strips, those of strip k.
+  Interval rows(Index level) const;
   Interval computed(Index level, Index strip) const;  // level 0: what it takes of the operand
   Interval held(Index level, Index strip) const;      // with the face of the strip before
   Interval face(Index level, Index strip) const;      // what it gets from the strip before

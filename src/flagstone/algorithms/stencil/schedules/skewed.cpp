@@ -120,7 +120,7 @@ Bands::Extents extents_of(const Problem& problem, const SkewedScheme& scheme) {
   }
   Bands::Extents extents{.sets = problem.overlap ? 2 : 1, .rows = longest[1], .columns = longest[2]};
   extents.planes = std::min(scheme.planes, longest[0]);
-  extents.bands = ceil_div(longest[0], extents.planes);
+  extents.bands = ceil_div(longest[0], extents.planes) + (problem.window ? 4 : 0);  // ends of sleeves cut more
   const Index block = scheme.block[0], reach = problem.space.radius[0];
   if (block >= problem.space.shape[0]) return extents;
   // Bands end where boxes of any tile do: counted on a tile in the middle; edges may cut more.
@@ -133,7 +133,7 @@ Bands::Extents extents_of(const Problem& problem, const SkewedScheme& scheme) {
     for (const Index steps : back)
       if (const Index at = k * block - reach * steps; at >= -lag && at <= block + reach) ends.push_back(at);
   std::sort(ends.begin(), ends.end());
-  extents.bands = problem.space.periodic(0) ? 4 : 1;
+  extents.bands = problem.space.periodic(0) || problem.window ? 4 : 1;
   for (std::size_t i = 1; i < ends.size(); ++i) {
     const Index length = ends[i] - ends[i - 1];
     if (length > extents.seam) extents.bands += ceil_div(length, extents.planes);
