@@ -23,6 +23,7 @@
 #include "flagstone/algorithms/stencil/field/snapshots.hpp"
 #include "flagstone/algorithms/stencil/field/step_reductions.hpp"
 #include "flagstone/algorithms/stencil/functor.hpp"
+#include "flagstone/algorithms/stencil/mesh/subdomain.hpp"
 #include "flagstone/algorithms/stencil/schedules/blocks.hpp"
 #include "flagstone/algorithms/stencil/schedules/counts.hpp"
 #include "flagstone/algorithms/stencil/schedules/nested.hpp"

@@ -213,7 +213,8 @@ void bind_stencil(nb::module_& m) {
            })
       .def("source",
            [](Stencil& self, const Shape& point, const nb::ndarray<nb::ro>& series, std::size_t field) {
-             self.problem->sources.push_back({self.axes(point, 0), bytes_of(series), field});
+             auto bytes = std::make_shared<const std::vector<std::byte>>(bytes_of(series));
+             self.problem->sources.push_back({self.axes(point, 0), std::move(bytes), field});
            })
       .def("receiver",
            [](Stencil& self, const Shape& point, std::size_t field) {
@@ -223,6 +224,10 @@ void bind_stencil(nb::module_& m) {
       .def("stage", &stage, nb::arg("program"), nb::arg("replaced"), nb::arg("inputs"))
       .def("snapshot", &snapshot, nb::arg("steps"), nb::arg("first"), nb::arg("number"), nb::arg("stride"),
            nb::arg("kept"), nb::arg("field"))
+      .def("mesh",
+           [](Stencil& self, Index first, Index second) {
+             self.wishes.mesh = {first, second};
+           })
       .def("names", [](Stencil& self, const std::vector<std::string>& names) { self.problem->names = names; })
       .def("reduce", &reduce, nb::arg("field"), nb::arg("kinds"), nb::arg("until"), nb::arg("check"))
       .def("reduced", &reduced, nb::arg("field"), nb::arg("kind"))
@@ -298,6 +303,10 @@ void bind_stencil(nb::module_& m) {
                      return radius;
                    })
       .def_prop_ro("face_elements", [](const Stencil& self) { return self.scheme->face_elements; })
+      .def_prop_ro("sleeve_elements", [](const Stencil& self) { return self.scheme->sleeve_elements; })
+      .def_prop_ro("exchange_seconds", [](const Stencil& self) { return self.scheme->exchange_seconds; })
+      .def_prop_ro("barrier_seconds", [](const Stencil& self) { return self.scheme->barrier_seconds; })
+      .def_prop_ro("scratch_bytes", [](const Stencil& self) { return self.scheme->scratch_bytes; })
       .def_prop_ro("elements_read", [](const Stencil& self) { return self.scheme->read; })
       .def_prop_ro("elements_written", [](const Stencil& self) { return self.scheme->written; })
       .def_prop_ro("updates", [](const Stencil& self) { return self.scheme->updates; })

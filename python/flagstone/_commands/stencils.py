@@ -22,6 +22,14 @@ from .options import bar, command_runtime, common_options, dense_matrix, print_j
 from .routines import check_new
 
 
+def _mesh(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    """ZxY: ranks along the first two dimensions."""
+    numbers = [] if text is None else text.split("x")
+    if text is None or (len(numbers) == 2 and all(number.isdigit() for number in numbers)):
+        return tuple(int(number) for number in numbers) or None
+    raise click.BadParameter(f"{text!r}; two numbers of ranks are needed, as 2x2.", ctx, param)
+
+
 def _index(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> list[tuple[int, ...]]:
     try:
         return [tuple(int(number) for number in text.split(",")) for text in texts]
@@ -102,13 +110,14 @@ def heat(ndim: int, order: int, rate: float) -> dict[tuple[int, ...], float]:
 @click.option("--compare", is_flag=True, help="Print what every method would do; do nothing.")
 @click.option("--traces", metavar="FILE.npy", help="What receivers heard: steps x receivers.")
 @click.option("--method", type=click.Choice(["auto", *METHODS]), default="auto", show_default=True)
+@click.option("--mesh", callback=_mesh, metavar="ZxY", help="Ranks along the first two dimensions, as 2x2.")
 @click.option("--overwrite", is_flag=True, help="Replace DST, at once and whole.")
 @common_options
 def stencil(
     kernel: str, state: str, steps: int, out: str | None, order: str | None, rate: float, boundary: str,
     coefficients: tuple[str, ...], spacing: float, frequency: float | None, sources: list[tuple[int, ...]],
     receivers: list[tuple[int, ...]], snapshots: dict[str, Any], movie: str | None, section: str | None,
-    compare: bool, traces: str | None, method: str, overwrite: bool,
+    compare: bool, traces: str | None, method: str, mesh: tuple[int, ...] | None, overwrite: bool,
     memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Step the field STATE on in time: KERNEL is heat, wave (STATE: the velocity) or FILE.py:FUNCTION."""
@@ -124,7 +133,7 @@ def stencil(
         raise click.UsageError("--source is for waves; add what a source adds in Python (sources=).")
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         field = dense_matrix("stencil", state)
-        options: dict[str, Any] = {"receivers": receivers, "out": out, "method": method}
+        options: dict[str, Any] = {"receivers": receivers, "out": out, "method": method, "mesh": mesh}
         seen = None
         if movie is not None:
             seen = _section(section, field.shape, steps)

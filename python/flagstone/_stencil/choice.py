@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, field
 
 from .. import _core
+from .._array.array import shape_text
 from .._runtime.plan import Stats
 
-__all__ = ["StencilScheme", "components_of", "scheme_of"]
+__all__ = ["StencilScheme", "components_of", "scheme_of", "told_scheme"]
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,12 @@ class StencilScheme:
         Planes (of one dimension: elements) of what lies between supersteps that stay in memory; the others
         go through scratch once a superstep.
     scratch_bytes : int
-        What those take there.
+        What those take there; of a mesh its sub-buffers.
     bound : {"compute", "disk"}
         Which takes longer, by the counts.
     elements_read, elements_written : float
-        Of states and coefficients, all supersteps together; halos that are read twice count twice.
+        Of states and coefficients, all supersteps together; halos that are read twice count twice. Of a mesh
+        with what is distributed, exchanged and collected.
     updates, useful_updates : float
         Points that are computed, and points x steps: halos are what lies between.
     face_elements, sleeve_elements : float
@@ -42,7 +44,8 @@ class StencilScheme:
         Useful ones.
     components : dict
         Seconds, of what was done: "compute" and "waiting" of all workers together, "disk" (a request under
-        way), "exchange" and "barrier" of ranks. They overlap, so their sum exceeds the time.
+        way); of a mesh "exchange", and "barrier": what a rank with a machine of its own would wait for the
+        slowest, on average. They overlap, so their sum exceeds the time. Of plans the last two.
     """
 
     __module__ = "flagstone"
@@ -65,12 +68,25 @@ class StencilScheme:
     components: dict[str, float] = field(default_factory=dict)
 
 
-def components_of(done: Stats) -> dict[str, float]:
-    """Return what each part of a loop took, seconds; one process exchanges nothing."""
+def components_of(done: Stats, core: _core.Stencil) -> dict[str, float]:
+    """Return what each part of a loop took, seconds; without a mesh nothing is exchanged."""
     return {
         "compute": done.worker_busy_seconds, "waiting": done.worker_idle_seconds,
-        "disk": done.ring_busy_seconds, "exchange": 0.0, "barrier": 0.0,
+        "disk": done.ring_busy_seconds, "exchange": core.exchange_seconds, "barrier": core.barrier_seconds,
     }  # fmt: skip
+
+
+def told_scheme(scheme: StencilScheme, block: tuple[int, ...], kernel: str, ranks: tuple[int, ...]) -> str:
+    """Return a line of a plan; `block`: what the caller gave."""
+    if scheme.method == "al4":
+        planes, strip, levels = scheme.cache_block
+        cut = f"batches of {planes} planes, strips of {strip}, {levels} levels in the cache"
+    else:
+        cut = f"blocks of {shape_text(scheme.block)}"
+        if block and block != scheme.block:
+            cut += f" (given: {shape_text(block)}; whole chunks of the result, and no less than halos)"
+    mesh = "" if ranks == (1, 1) else f"mesh {shape_text(ranks)}, "
+    return f"{mesh}{scheme.depth} steps a superstep, {cut}; {kernel}; {scheme.bound} bound"
 
 
 def scheme_of(
@@ -80,10 +96,12 @@ def scheme_of(
     streams = core.method == "al4"
     points = math.prod(shape)
     away = max(0, shape[0] - core.held) * (points // max(1, shape[0]))
+    between = min(2, core.supersteps - 1) * order * away * item
     return StencilScheme(
         core.method, core.depth, core.supersteps,
         () if streams else tuple(core.block), tuple(core.cache_block) if streams else (),
-        core.held, min(2, core.supersteps - 1) * order * away * item,
+        core.held, core.scratch_bytes or between,
         "compute" if core.compute_bound else "disk",
         core.elements_read, core.elements_written, core.updates, float(points) * steps, core.face_elements,
+        core.sleeve_elements,
     )  # fmt: skip

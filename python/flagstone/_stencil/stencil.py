@@ -20,7 +20,7 @@ from .._runtime.plan import Plan, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
-from .choice import StencilScheme, components_of, scheme_of
+from .choice import StencilScheme, components_of, scheme_of, told_scheme
 from .compare import METHODS, StencilFunction
 from .fields import set_stages
 from .given.arguments import extents, listed, number, point_in, series_of, shown, whole_number
@@ -155,7 +155,7 @@ class _Stencil(Routine[StencilResult]):
             self.core.receiver(at, field)
         self.traces = Place(self.call, (len(self.receivers), self.steps), self.dtype, IN_MEMORY, None)
 
-    def wishes(self, method: str, block: Any, depth: Any, cache_block: Any, overlap: Any) -> None:
+    def wishes(self, method: str, block: Any, depth: Any, cache_block: Any, overlap: Any, mesh: Any) -> None:
         """Say what the tuner is not to choose."""
         who = self.call.who
         if method not in _METHODS:
@@ -190,6 +190,9 @@ class _Stencil(Routine[StencilResult]):
             raise TypeError(f"{who}: overlap is {shown(overlap)}; True or False is needed.")
         self.block = tuple(min(b, max(1, n)) for b, n in zip(blocks, self.shape, strict=bool(blocks)))
         self.core.wish(method, blocks, deep, cached, [], bool(overlap))
+        along = "2 whole numbers of ranks, along the first two dimensions,"
+        self.ranks = (1, 1) if mesh is None else tuple(extents(who, "mesh", mesh, 2, along))
+        self.core.mesh(*self.ranks)
 
     def measure(self) -> None:
         """Give the choice the rates of disk and kernel, where the loop is long enough."""
@@ -252,7 +255,8 @@ class _Stencil(Routine[StencilResult]):
         if self.rates:
             self.rates.use(self.planned)
         loop = super().plan()
-        loop = replace(loop, stencil=self._rated(loop.seconds))
+        parts = {"exchange": self.core.exchange_seconds, "barrier": self.core.barrier_seconds}
+        loop = replace(loop, stencil=replace(self._rated(loop.seconds), components=parts))
         if not len(self.copies):
             return loop
         made = together(self.what, [*self.copies.plans(), loop])
@@ -276,7 +280,7 @@ class _Stencil(Routine[StencilResult]):
         """Run the loop, and tell how it was done."""
         job = super().execute(stack)
         done = stats()
-        told = replace(self._rated(done.seconds), components=components_of(done))
+        told = replace(self._rated(done.seconds), components=components_of(done, self.core))
         remember(self.call.runtime, replace(done, stencil=told))
         return job
 
@@ -291,16 +295,7 @@ class _Stencil(Routine[StencilResult]):
         self.scheme = scheme = scheme_of(
             self.core, self.shape, self.dtype.itemsize, len(self.states), self.steps
         )
-        if scheme.method == "al4":
-            planes, strip, levels = scheme.cache_block
-            cut = f"batches of {planes} planes, strips of {strip}, {levels} levels in the cache"
-        else:
-            cut = f"blocks of {shape_text(scheme.block)}"
-            if self.block and self.block != scheme.block:
-                cut += (
-                    f" (given: {shape_text(self.block)}; whole chunks of the result, and no less than halos)"
-                )
-        note = f"{scheme.depth} steps a superstep, {cut}; {self.kernel}; {scheme.bound} bound"
+        note = told_scheme(scheme, self.block, self.kernel, self.ranks)
         return How(scheme.method, scheme.supersteps, note)
 
     def result(self, job: Any) -> StencilResult:
@@ -341,6 +336,7 @@ def stencil(
     depth: int | None = None,
     cache_block: Sequence[int] | None = None,
     overlap: bool = True,
+    mesh: Sequence[int] | None = None,
     memory: int | str | None = None,
 ) -> Prepared[StencilResult]:
     """Step a field on in time, bigger than memory: many steps for one read and one write of it.
@@ -400,6 +396,8 @@ def stencil(
     overlap : bool
         False: blocks are read, computed and written in turn, as the paper does; slower, and what each takes
         can be told apart.
+    mesh : pair of int, optional
+        Ranks along the first two dimensions, each with its part of the field (Notes). Default: (1, 1).
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
@@ -411,7 +409,7 @@ def stencil(
     Raises
     ------
     ShapeError
-        Arrays do not fit each other, or an index lies outside.
+        Arrays do not fit each other, an index lies outside, or sleeves are wider than a rank's core.
     TypeError, ValueError
         The kernel branches on a value or looks at no neighbour; steps, depth, boundary are not possible.
     NumericalError
@@ -439,13 +437,16 @@ def stencil(
     cuts these again for the cache; "al3" reads and writes two arrays of its own in scratch, in tiles that
     lean back by the radius a step, and computes nothing twice; "sweep" is one step deep. Operands whose
     rows lie scattered in their file (Fortran's order) are copied into
-    scratch first: one read and one write of each. Flops: 8 a point for 7 weights of which 6 are equal.
+    scratch first: one read and one write of each. Ranks of a mesh exchange sleeves of radius x t before each
+    superstep, which is carried out by the method in one rank after the other; the field is distributed to
+    them and collected: two reads and two writes more of each state, one of each coefficient. Flops: 8 a
+    point for 7 weights of which 6 are equal.
     Source: Midorikawa and Tan (blocks with halos); Wellein et al. 2009 (wavefronts).
     """
     given = _Stencil(kernel, state, steps, coefficients, memory)
     given.edges(boundary)
     given.points(sources, receivers)
-    given.wishes(method, block, depth, cache_block, overlap)
+    given.wishes(method, block, depth, cache_block, overlap, mesh)
     given.outputs(out, snapshots, reductions, until, check, spacing, dt)
     given.measure()
     return given

@@ -180,10 +180,11 @@ class _Wave:
         self.spacing = spacings("wave", len(shape), spacing)
         self.steps = whole_number("wave", "steps", steps, 0, _MOST)
 
-    def on(self, sources: Any, receivers: Any, snapshots: Any, out: Any, method: str) -> _Wave:
+    def on(self, sources: Any, receivers: Any, snapshots: Any, out: Any, method: str, mesh: Any) -> _Wave:
         """Say where it is heard and begins, and where the result goes; refuse what a loop would refuse."""
         self.sources = listed("wave", "sources", sources, "indices, or pairs (index, series)")
-        self.receivers, self.snapshots, self.out, self.method = receivers, snapshots, out, method
+        self.receivers, self.snapshots, self.out = receivers, snapshots, out
+        self.method, self.mesh = method, mesh
         return self
 
     def _loop(self, step: float, courant: float) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -195,7 +196,7 @@ class _Wave:
             "coefficients": (squared, layer),
             "sources": [_source(one, self.frequency, step, self.steps) for one in self.sources],
             "receivers": self.receivers, "snapshots": self.snapshots, "spacing": self.spacing, "dt": step,
-            "out": self.out, "method": self.method, "memory": self.memory,
+            "out": self.out, "method": self.method, "mesh": self.mesh, "memory": self.memory,
         }  # fmt: skip
 
     def _prepared(self, step: float, courant: float) -> Any:
@@ -260,6 +261,7 @@ def wave(
     snapshots: Mapping[str, Any] | None = None,
     out: Any = None,
     method: str = "auto",
+    mesh: Sequence[int] | None = None,
     memory: int | str | None = None,
 ) -> Prepared[WaveResult]:
     """Step the acoustic wave equation on in time: u_tt = v² Δu, with a layer around that absorbs.
@@ -289,7 +291,7 @@ def wave(
         ``(before, now)``. Default: silence.
     snapshots : dict, optional
         As for `stencil`; their coordinates are in seconds and in units of the spacing.
-    out, method, memory
+    out, method, mesh, memory
         As for `stencil`.
 
     Returns
@@ -311,7 +313,7 @@ def wave(
     + (v dt)² Δu) / (1 + s), 36 flops a point of order 8 in three dimensions.
     """
     made = _Wave(velocity, steps, spacing, dt, order, frequency, sponge_width, state, memory)
-    return made.on(sources, receivers, snapshots, out, method)
+    return made.on(sources, receivers, snapshots, out, method, mesh)
 
 
 def _fastest(velocity: Expression, memory: int | str | None) -> float:

@@ -213,6 +213,12 @@ def loops(case):
     return lambda: fl.stencil(HEAT, a, 5, method=method, out="stepped.zarr")
 
 
+@entry("time loops on a mesh", variants=("al4", "al3", "al1", "sweep"))
+def meshes(method):
+    a = fl.open("a.zarr")
+    return lambda: fl.stencil(HEAT, a, 5, method=method, mesh=(2, 2), out="stepped.zarr")
+
+
 def row_means(to, u):
     for i in range(len(to)):
         to[i] = (u[0][i] + u[0][i + 2]) / 2

@@ -1,13 +1,28 @@
 // The loop itself: what a dead process did first, then the scheme's schedule.
 #include "flagstone/algorithms/stencil/field/cells.hpp"
 #include "flagstone/algorithms/stencil/field/states.hpp"
+#include "flagstone/algorithms/stencil/mesh_run.hpp"
 #include "flagstone/algorithms/stencil/scheme.hpp"
 
 namespace flagstone::stencil {
 
+Scheme run_scheme(Graph& graph, std::shared_ptr<const Problem> problem, Scheme scheme) {
+  if (scheme.method == Method::al3) {
+    const Axes unit = result_units(*problem);
+    const Skewed done = run_skewed(graph, std::move(problem), scheme.skewed, unit);
+    scheme.read = done.moved.read + done.moved.given, scheme.written = done.moved.written;
+    scheme.updates = done.moved.updates, scheme.steps = done.steps;
+    return scheme;
+  }
+  scheme.steps = scheme.method == Method::al4 ? run_wavefront(graph, std::move(problem), scheme.wavefront)
+                                              : run_blocks(graph, std::move(problem), scheme.blocks);
+  return scheme;
+}
+
 Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes) {
   if (problem->space.whole().count() == 0) return {.steps = problem->steps};
-  if (wishes.method == "al3" && problem->saved) {  // it changes both arrays in place: nothing to go on with
+  const bool alone = wishes.mesh == std::array<Index, 2>{1, 1};
+  if (wishes.method == "al3" && alone && problem->saved) {  // it changes both arrays in place: nothing to go on with
     auto anew = std::make_shared<Problem>(*problem);
     anew->saved = false;
     problem = std::move(anew);
@@ -23,17 +38,9 @@ Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& w
   for (const auto& each : problem->reductions)
     if (each) told += StepReductions::bytes(problem->steps, each->wish());
   if (told > 0) charge = graph.charge(told);
-  Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
-  if (scheme.method == Method::al3) {
-    const Axes unit = result_units(*problem);
-    const Skewed done = run_skewed(graph, std::move(problem), scheme.skewed, unit);
-    scheme.read = done.moved.read + done.moved.given, scheme.written = done.moved.written;
-    scheme.updates = done.moved.updates, scheme.steps = done.steps;
-    return scheme;
-  }
-  scheme.steps = scheme.method == Method::al4 ? run_wavefront(graph, std::move(problem), scheme.wavefront)
-                                              : run_blocks(graph, std::move(problem), scheme.blocks);
-  return scheme;
+  if (!alone && problem->left() > 0) return run_mesh(graph, std::move(problem), wishes);
+  const Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
+  return run_scheme(graph, std::move(problem), scheme);
 }
 
 }  // namespace flagstone::stencil

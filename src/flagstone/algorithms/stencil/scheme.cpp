@@ -294,7 +294,7 @@ class Chooser {
     const Skews skews(problem_, skewed, each[0], each[each.number() - 1], units_);
     const double n = static_cast<double>(problem_.space.shape[first_axis(problem_)]);
     const double away = 1 - std::min(1.0, static_cast<double>(skewed.held) / std::max(1.0, n));
-    const double field = static_cast<double>(problem_.order()) * static_cast<double>(problem_.space.whole().count());
+    const double field = static_cast<double>(problem_.order()) * problem_.core_points();
     const auto add = [&](Index number, Index depth, bool first, bool last) {
       if (number <= 0) return;
       const Counts counts = skewed_counts(problem_, skews, depth, first, last);

@@ -23,6 +23,7 @@ struct Wishes {
   Axes block{};  // al1, al2, al3, sweep; longer than the field: as long
   Index depth = 0;
   Index strip = 0, levels = 0, planes = 0;  // of the cache tier; likewise
+  std::array<Index, 2> mesh{1, 1};          // ranks along the first two dimensions
   Rates rates;
   std::uint64_t cache = 0;  // bytes that a worker's steps find in the cache; 0: what the system says
 };
@@ -40,12 +41,18 @@ struct Scheme {
   bool fits = false;         // into the budget; else it is the smallest one of its kind
   double face_elements = 0;  // of al4: rows that strips hand on, written once and read once, in memory
   std::uint64_t bytes = 0;   // of memory
+  // Of a mesh: what ranks get from each other, all states; sub-buffers in scratch; seconds, in plans by the rates.
+  double sleeve_elements = 0, exchange_seconds = 0;
+  double barrier_seconds = 0;  // that a rank would wait for the slowest one, on average
+  std::uint64_t scratch_bytes = 0;
 };
 
 /// The scheme that takes the least time by these counts and rates, and fits; the smallest one where the budget is 0 (or
 /// nothing fits). It changes no bit of the result.
 Scheme choose(const Problem& problem, const Wishes& wishes, std::uint64_t budget, int workers);
 
+/// A scheme that was chosen, carried out.
+Scheme run_scheme(Graph& graph, std::shared_ptr<const Problem> problem, Scheme scheme);
 /// The whole time loop.
 Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes);
 

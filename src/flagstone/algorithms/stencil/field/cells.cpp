@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "flagstone/base/grid.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::stencil {

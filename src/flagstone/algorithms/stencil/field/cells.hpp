@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "flagstone/algorithms/stencil/field/problem.hpp"
+#include "flagstone/base/grid.hpp"
 
 namespace flagstone::stencil {
 
@@ -41,6 +42,22 @@ class Cells {
 /// shift.
 void for_each_image(const Problem& problem, const Range3& range,
                     const std::function<void(const Range3& part, const Axes& shift)>& f);
+
+/// f(box) of every box of a grid that meets a range, clipped to the field.
+template <class F>
+void each_box(const Problem& problem, const Range3& range, const Axes& edge, const F& f) {
+  Axes first, last;
+  for (std::size_t d = 0; d < 3; ++d) first[d] = range.first[d] / edge[d], last[d] = ceil_div(range.last[d], edge[d]);
+  Axes at = first;
+  do {
+    Range3 box;
+    for (std::size_t d = 0; d < 3; ++d) {
+      box.first[d] = at[d] * edge[d];
+      box.last[d] = std::min(problem.space.shape[d], box.first[d] + edge[d]);
+    }
+    f(box);
+  } while (advance(at, first, last));
+}
 
 /// What boxes of results are whole ones of: chunks of those that are written chunk by chunk.
 Axes result_units(const Problem& problem);

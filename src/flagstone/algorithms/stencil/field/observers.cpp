@@ -29,9 +29,32 @@ void refuse_bad(const Problem& problem) {
 
 }  // namespace
 
+Range3 whole_range(const Window& window, const Range3& range) {
+  Range3 moved = range;
+  for (std::size_t d = 0; d < 3; ++d) moved.first[d] += window.origin[d], moved.last[d] += window.origin[d];
+  return kernel::intersect(moved, window.core);
+}
+
+void Observed::see(Index step, std::span<const kernel::Points> from, std::span<const kernel::Points> to, Range3 range,
+                   std::span<const Tile> tiles) const {
+  if (pieces.empty() && problem->reductions.empty()) return;
+  std::vector<kernel::Points> before(from.begin(), from.end()), after(to.begin(), to.end());
+  if (problem->window) {
+    range = whole_range(*problem->window, range);
+    for (std::vector<kernel::Points>* points : {&before, &after})
+      for (kernel::Points& each : *points)
+        for (std::size_t d = 0; d < 3; ++d) each.first[d] += problem->window->origin[d];
+  }
+  for (const SnapshotPiece& piece : pieces)
+    if (piece.step == step) piece.copy(after[piece.snapshot->field], range, tiles[piece.access], problem->space.item);
+  if (range.empty()) return;
+  for (std::size_t field = 0; field < problem->reductions.size(); ++field)
+    if (problem->reductions[field]) problem->reductions[field]->add(step, before[field], after[field], range);
+}
+
 bool Observers::ends() {
   const auto decides = [](const auto& each) { return each && each->wish().decides(); };
-  if (depth_ == 0 || std::ranges::none_of(problem_->reductions, decides)) return false;
+  if (problem_->window || depth_ == 0 || std::ranges::none_of(problem_->reductions, decides)) return false;
   graph_.barrier();
   if (graph_.planning()) return false;
   refuse_bad(*problem_);

@@ -136,7 +136,7 @@ void inject(const Problem& problem, Index step, const kernel::Points& points, co
       meets &= first[d] >= range.first[d] && first[d] < range.last[d];
     }
     if (!meets) continue;
-    const std::byte* const value = source.series.data() + static_cast<std::size_t>((step - 1) * problem.item());
+    const std::byte* const value = source.series->data() + static_cast<std::size_t>((step - 1) * problem.item());
     for (Index z = first[0]; z < range.last[0]; z += each[0])
       for (Index y = first[1]; y < range.last[1]; y += each[1])
         for (Index x = first[2]; x < range.last[2]; x += each[2]) add_element(problem.dtype, points.at(z, y, x), value);

@@ -16,6 +16,8 @@
 namespace flagstone::stencil {
 
 class FieldStage;
+class Observers;
+struct Problem;
 
 struct Interval {
   Index first = 0, last = 0;
@@ -23,13 +25,20 @@ struct Interval {
   Index length() const { return std::max<Index>(0, last - first); }
 };
 
-class FieldStage;
-
 /// series[t] is added to the point's value at step t + 1, wherever that is computed.
 struct Source {
   Axes point{};
-  std::vector<std::byte> series;  // one element a step, in the field's dtype
+  std::shared_ptr<const std::vector<std::byte>> series;  // one element a step, in the field's dtype
   std::size_t field = 0;
+};
+
+/// Of a problem that is a part of a larger one, as a rank has it: where it lies there, and what of it is its own. Its
+/// snapshots and reductions are the larger one's, whose observers see the core alone.
+struct Window {
+  std::shared_ptr<const Problem> whole;
+  Observers* observers = nullptr;  // the builder's
+  Axes origin{};                   // of the part's first point, in the larger field
+  Range3 core;                     // likewise
 };
 
 /// Arrays have one to three dimensions and one shape; `axes` says which of the three axes each dimension is: the last
@@ -49,6 +58,7 @@ struct Problem {
   std::vector<Source> sources;
   std::vector<Axes> receivers;
   std::vector<std::size_t> receiver_fields;  // of each
+  std::vector<Index> receiver_rows;          // of `traces`, of each; none: in order
   Array traces;                              // receivers × steps, in memory
   std::vector<Snapshot> snapshots;
   std::vector<std::shared_ptr<StepReductions>> reductions;  // of each field; null, or none: nobody asks
@@ -58,6 +68,8 @@ struct Problem {
   std::shared_ptr<Checkpoint> checkpoint;
   bool overlap = true;   // disk and processors work at once; else blocks are read, computed and written in turn
   ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
+  std::shared_ptr<const Window> window;           // null: this is the whole field
+  std::array<std::array<Index, 2>, 3> sleeves{};  // of a part: points on each side that are others'
 
   /// Whether what lies beyond an edge is another thing at each step; bytes of such edges, and of faces.
   bool edges_change() const;
@@ -70,6 +82,19 @@ struct Problem {
   double flops() const;
   std::uint64_t kernel_scratch() const;
   Index left() const { return steps - first; }
+  /// What results are for, along an axis: all of it but sleeves.
+  Interval core(std::size_t d) const { return {sleeves[d][0], space.shape[d] - sleeves[d][1]}; }
+  double core_points() const {
+    return static_cast<double>(core(0).length()) * static_cast<double>(core(1).length() * core(2).length());
+  }
+  /// The same and so far into sleeves.
+  Interval needed(std::size_t d, Index beyond) const {
+    beyond = std::max<Index>(0, beyond);
+    return {std::max<Index>(0, sleeves[d][0] - beyond), space.shape[d] - std::max<Index>(0, sleeves[d][1] - beyond)};
+  }
+  Index row_of(std::size_t receiver) const {
+    return receiver_rows.empty() ? static_cast<Index>(receiver) : receiver_rows[receiver];
+  }
   std::size_t order() const { return from.size(); }
   Index item() const { return static_cast<Index>(space.item); }
   /// Of a dimension that the field has not: 0.

@@ -52,17 +52,13 @@ void SnapshotPiece::copy(const Points& field, const Range3& range, const Tile& t
 SnapshotWriter::SnapshotWriter(Graph& graph, const std::vector<Snapshot>& snapshots, Dtype dtype)
     : graph_(graph), snapshots_(snapshots), dtype_(dtype), rooms_(snapshots.size()) {}
 
-void SnapshotWriter::begin(Index first_step, Index last_step, Index tasks, const Axes& largest) {
+void SnapshotWriter::begin(Index first_step, Index last_step) {
   under_.clear(), complete_.clear();
-  for (std::size_t i = 0; i < snapshots_.size(); ++i) {
-    const Snapshot& snapshot = snapshots_[i];
+  for (const Snapshot& snapshot : snapshots_) {
     if (snapshot.number[0] * snapshot.number[1] * snapshot.number[2] == 0) continue;
-    Index most = 1, times = 0;
-    for (std::size_t d = 0; d < 3; ++d) most *= std::min(snapshot.number[d], ceil_div(largest[d], snapshot.stride[d]));
     for (std::size_t at = 0; at < snapshot.steps.size(); ++at) {
       const Index step = snapshot.steps[at];
       if (step <= first_step || step > last_step) continue;
-      ++times;
       Under under{&snapshot, step, at, {}, snapshot.chunk(), {}};
       for (std::size_t d = 0; d < 3; ++d) under.grid[d] = ceil_div(snapshot.number[d], under.chunk[d]);
       Axes place{};
@@ -77,6 +73,15 @@ void SnapshotWriter::begin(Index first_step, Index last_step, Index tasks, const
       } while (advance(place, Axes{}, under.grid));
       under_.push_back(std::move(under));
     }
+  }
+}
+
+void SnapshotWriter::room(Index tasks, const Axes& largest) {
+  for (std::size_t i = 0; i < snapshots_.size(); ++i) {
+    const Snapshot& snapshot = snapshots_[i];
+    Index most = 1;
+    for (std::size_t d = 0; d < 3; ++d) most *= std::min(snapshot.number[d], ceil_div(largest[d], snapshot.stride[d]));
+    const auto times = std::ranges::count_if(under_, [&](const Under& under) { return under.snapshot == &snapshot; });
     rooms_[i] = {};
     if (times > 0) rooms_[i].slots = graph_.temporary({tasks * times, most}, dtype_, {1, most});
   }

@@ -45,9 +45,10 @@ class SnapshotWriter {
  public:
   /// `snapshots` outlives it.
   SnapshotWriter(Graph& graph, const std::vector<Snapshot>& snapshots, Dtype dtype);
-  /// A superstep of steps (first_step, last_step], `tasks` tasks at most, of which each computes ranges no longer than
-  /// `largest`.
-  void begin(Index first_step, Index last_step, Index tasks, const Axes& largest);
+  /// A superstep of steps (first_step, last_step].
+  void begin(Index first_step, Index last_step);
+  /// The next `tasks` tasks of it at most, of which each computes ranges no longer than `largest`.
+  void room(Index tasks, const Axes& largest);
   /// A task computes a range of the field at a step; of a superstep's tasks each point of a step belongs to one.
   void take(TaskSpec& task, Index step, const Range3& range, std::vector<SnapshotPiece>& pieces);
   /// After that task was added: adds what gathers chunks that are complete now.

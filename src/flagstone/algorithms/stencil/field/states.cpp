@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "flagstone/algorithms/stencil/field/cells.hpp"
 #include "flagstone/algorithms/stencil/field/work.hpp"
-#include "flagstone/base/grid.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 #include "flagstone/storage/array/scratch_array.hpp"
 
@@ -25,22 +25,6 @@ struct CopyWork final : StencilWork {
 };
 
 constexpr Index places = 3;  // where epochs are saved: read, written, kept
-
-/// f(box) of every box of a grid that meets a range.
-template <class F>
-void each_box(const Problem& problem, const Range3& range, const Axes& edge, const F& f) {
-  Axes first, last;
-  for (std::size_t d = 0; d < 3; ++d) first[d] = range.first[d] / edge[d], last[d] = ceil_div(range.last[d], edge[d]);
-  Axes at = first;
-  do {
-    Range3 box;
-    for (std::size_t d = 0; d < 3; ++d) {
-      box.first[d] = at[d] * edge[d];
-      box.last[d] = std::min(problem.space.shape[d], box.first[d] + edge[d]);
-    }
-    f(box);
-  } while (advance(at, first, last));
-}
 
 Shape shape_of(const Problem& problem, const Axes& axes) {
   Shape shape;
@@ -75,16 +59,14 @@ States::States(Graph& graph, std::shared_ptr<const Problem> problem, Index super
       turns_(static_cast<std::size_t>(places) * problem_->order()) {
   // In memory from the start: what a plan says of the first task holds for all.
   for (Index place = 0; !problem_->saved && place < std::min<Index>(2, supersteps - 1); ++place) make(place);
-  if (problem_->first > 0) take_over(load_epoch(*problem_).cell);
+  if (problem_->first > 0 && problem_->checkpoint) take_over(load_epoch(*problem_).cell);
 }
 
 void States::take_over(const Axes& cell) {
   const Index place = saved_ = first_ = load_epoch(*problem_).place;
-  const auto tiles = static_cast<std::size_t>(count(grid_of(problem_->from[0].shape(), shape_of(*problem_, cell))));
   std::vector<Array> kept;
   for (std::size_t state = 0; state < problem_->order(); ++state)
-    kept.push_back(kept_array(problem_->from[0].shape(), problem_->dtype, shape_of(*problem_, cell), path(place, state),
-                              std::vector<std::uint8_t>(tiles, 1), Written::streamed));
+    kept.push_back(epoch_state(*problem_, place, state, cell, true));
   if (cell == cell_) {
     for (std::size_t state = 0; state < kept.size(); ++state) turn(place, state).rest = kept[state];
     return;
@@ -95,10 +77,6 @@ void States::take_over(const Axes& cell) {
         return Region{kept[state], problem_->box(range)};
       },
       cell, [&](std::size_t state, const Range3& range) { return region(first_, state, range); }, cell_);
-}
-
-std::string States::path(Index place, std::size_t state) const {
-  return problem_->checkpoint->directory() + "/state" + std::to_string(place) + "-" + std::to_string(state);
 }
 
 Index States::free_place(Index used) const {
@@ -128,7 +106,7 @@ void States::make(Index place) {
     if (rest[0] == 0) continue;
     const Shape tile = shape_of(*problem_, cell_);
     made.rest = problem_->saved && problem_->checkpoint && !graph_.planning()
-                    ? kept_array(rest, problem_->dtype, tile, path(place, state), {}, Written::streamed)
+                    ? epoch_state(*problem_, place, state, cell_, false)
                     : temporary_array(rest, problem_->dtype, tile, problem_->scratch, Written::streamed);
   }
 }
@@ -184,15 +162,27 @@ void States::end(Index s, Index step) {
   graph_.drain();
   const Epoch epoch{step, written_[static_cast<std::size_t>(s)], cell_};
   for (std::size_t state = 0; state < problem_->order(); ++state) turn(epoch.place, state).rest.store().checkpoint();
-  for (const Snapshot& snapshot : problem_->snapshots) snapshot.to.store().checkpoint();
+  save_epoch(*problem_, epoch);
+  saved_ = epoch.place;
+}
+
+Array epoch_state(const Problem& problem, Index place, std::size_t state, const Axes& cell, bool there) {
+  const Shape &shape = problem.from[0].shape(), tile = shape_of(problem, cell);
+  const std::string path =
+      problem.checkpoint->directory() + "/state" + std::to_string(place) + "-" + std::to_string(state);
+  const auto tiles = there ? static_cast<std::size_t>(count(grid_of(shape, tile))) : 0;
+  return kept_array(shape, problem.dtype, tile, path, std::vector<std::uint8_t>(tiles, 1), Written::streamed);
+}
+
+void save_epoch(const Problem& problem, const Epoch& epoch) {
+  for (const Snapshot& snapshot : problem.snapshots) snapshot.to.store().checkpoint();
   std::vector<Checkpoint::Part> parts{Checkpoint::part("epoch", &epoch, 1)};
-  const std::span<std::byte> traces = traces_of(*problem_);
+  const std::span<std::byte> traces = traces_of(problem);
   parts.push_back(Checkpoint::part("traces", traces.data(), traces.size()));
-  each_values(*problem_, [&](const std::string& name, const std::vector<std::byte>& values) {
+  each_values(problem, [&](const std::string& name, const std::vector<std::byte>& values) {
     parts.push_back(Checkpoint::part(name, values.data(), values.size()));
   });
-  checkpoint->save(static_cast<double>(step) / static_cast<double>(problem_->steps), parts);
-  saved_ = epoch.place;
+  problem.checkpoint->save(static_cast<double>(epoch.step) / static_cast<double>(problem.steps), parts);
 }
 
 Epoch load_epoch(const Problem& problem) {

@@ -42,7 +42,6 @@ class States {
   Turn& turn(Index place, std::size_t state);
   void make(Index place);
   Region region(Index place, std::size_t state, Range3 range) const;
-  std::string path(Index place, std::size_t state) const;
   using RegionOf = std::function<Region(std::size_t state, const Range3&)>;
   void copy(const RegionOf& from, const Axes& cell, const RegionOf& to, const Axes& unit) const;
 
@@ -63,6 +62,11 @@ struct Epoch {
   Index place = 0;  // where the states lie
   Axes cell{};      // by which they are stored there
 };
+/// A state of the field at a place of epochs: what lies there, or (not `there`) a new one, made with its first tile.
+Array epoch_state(const Problem& problem, Index place, std::size_t state, const Axes& cell, bool there);
+/// Says what is durable: the states at the epoch's place are, snapshots become so here. Cost: one write of traces and
+/// reductions.
+void save_epoch(const Problem& problem, const Epoch& epoch);
 /// What a dead process saved, with its traces and reductions in their places; step 0: nothing.
 Epoch load_epoch(const Problem& problem);
 

@@ -255,7 +255,7 @@ void Bands::add_traces(const BandTile& tile, TaskSpec& task, const Range3& range
     const Axes& point = problem_.receivers[r];
     if (kernel::intersect(range, point_range(point)).empty()) continue;
     traces.emplace_back(static_cast<std::uint32_t>(task.accesses.size()), point);
-    task.accesses.push_back(write({problem_.traces, {{static_cast<Index>(r), tile.first_step + step - 1}, {1, 1}}}));
+    task.accesses.push_back(write({problem_.traces, {{problem_.row_of(r), tile.first_step + step - 1}, {1, 1}}}));
   }
 }
 

@@ -163,7 +163,7 @@ class Builder {
         depths_(problem_->left(), scheme.depth),
         states_(graph, problem_, depths_.number(), cell_, scheme.held),
         observers_(graph, problem_) {
-    for (std::size_t d = 0; d < 3; ++d) grid_[d] = ceil_div(problem_->space.shape[d], scheme_.block[d]);
+    for (std::size_t d = 0; d < 3; ++d) grid_[d] = ceil_div(problem_->core(d).length(), scheme_.block[d]);
   }
 
   Index run() {
@@ -230,13 +230,13 @@ class Builder {
 
   template <class F>
   void for_each_core(F&& f) const {
-    const Axes& n = problem_->space.shape;
     Axes at{};
     do {
       Range3 core;
       for (std::size_t d = 0; d < 3; ++d) {
-        core.first[d] = at[d] * scheme_.block[d];
-        core.last[d] = std::min(n[d], core.first[d] + scheme_.block[d]);
+        const Interval all = problem_->core(d);
+        core.first[d] = all.first + at[d] * scheme_.block[d];
+        core.last[d] = std::min(all.last, core.first[d] + scheme_.block[d]);
       }
       f(core);
     } while (advance(at, Axes{}, grid_));
@@ -244,23 +244,16 @@ class Builder {
 
   /// Whole cells of scratch; of a result the block itself, which covers whole chunks.
   void add_results(Index s, BlockWork& work, TaskSpec& task) const {
-    Axes cell = cell_;
-    if (states_.is_result(s)) cell = scheme_.block;
     for (std::size_t state = 0; state < problem_->order(); ++state) {
       work.results.push_back(static_cast<std::uint32_t>(task.accesses.size()));
-      Axes first, last;
-      for (std::size_t d = 0; d < 3; ++d)
-        first[d] = work.core.first[d] / cell[d], last[d] = ceil_div(work.core.last[d], cell[d]);
-      Axes at = first;
-      do {
-        Range3 range;
-        for (std::size_t d = 0; d < 3; ++d) {
-          range.first[d] = at[d] * cell[d];
-          range.last[d] = std::min(problem_->space.shape[d], range.first[d] + cell[d]);
-        }
+      const auto add = [&](const Range3& range) {
         task.accesses.push_back(once(write(states_.out(s, state, range))));
         if (state == 0) work.result_cells.push_back(range);
-      } while (advance(at, first, last));
+      };
+      if (states_.is_result(s))
+        add(work.core);
+      else
+        each_box(*problem_, work.core, cell_, add);
     }
   }
 
@@ -270,7 +263,7 @@ class Builder {
       const Axes& point = problem_->receivers[r];
       if (kernel::intersect(work.core, point_range(point)).empty()) continue;
       work.traces.push_back({static_cast<std::uint32_t>(task.accesses.size()), point, problem_->receiver_fields[r]});
-      task.accesses.push_back(write({problem_->traces, {{static_cast<Index>(r), work.first_step}, {1, work.depth}}}));
+      task.accesses.push_back(write({problem_->traces, {{problem_->row_of(r), work.first_step}, {1, work.depth}}}));
     }
   }
 

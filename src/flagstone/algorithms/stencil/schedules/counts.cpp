@@ -16,21 +16,23 @@ Index clipped(const Problem& problem, std::size_t d, Index first, Index last, In
 /// Σ over blocks along axis d of their extents grown by so many steps; an axis that is not cut has no halo.
 double grown_along(const Problem& problem, const Axes& block, std::size_t d, Index steps) {
   const Index n = problem.space.shape[d];
-  if (block[d] >= n) return static_cast<double>(n);
+  const Interval core = problem.core(d);
+  if (block[d] >= n && core.length() == n) return static_cast<double>(n);
   double along = 0;
-  for (Index first = 0; first < n; first += block[d])
-    along +=
-        static_cast<double>(clipped(problem, d, first, std::min(n, first + block[d]), steps * problem.space.radius[d]));
+  for (Index first = core.first; first < core.last; first += block[d])
+    along += static_cast<double>(
+        clipped(problem, d, first, std::min(core.last, first + block[d]), steps * problem.space.radius[d]));
   return along;
 }
 
 /// The same over the cache blocks of all blocks, `left` steps before the superstep's end, each grown by `by` steps.
 double nested_along(const Problem& problem, const BlockScheme& scheme, std::size_t d, Index left, Index by) {
   const Index n = problem.space.shape[d], reach = problem.space.radius[d];
-  const bool cut = scheme.block[d] < n, periodic = problem.space.periodic(d);
+  const Interval core = problem.core(d);
+  const bool cut = scheme.block[d] < n || core.length() < n, periodic = problem.space.periodic(d);
   double along = 0;
-  for (Index first = 0; first < n; first += scheme.block[d]) {
-    Index from = first, to = std::min(n, first + scheme.block[d]);
+  for (Index first = core.first; first < core.last; first += scheme.block[d]) {
+    Index from = first, to = std::min(core.last, first + scheme.block[d]);
     if (cut) from -= left * reach, to += left * reach;
     if (cut && !periodic) from = std::max<Index>(0, from), to = std::min(n, to);
     Index edge = scheme.cache.block[d];
@@ -71,20 +73,22 @@ Counts nested_counts(const Problem& problem, const BlockScheme& scheme, Index de
   return counts;
 }
 
-Counts wavefront_counts(const Problem& problem, const WavefrontScheme&, Index depth) {
+Counts wavefront_counts(const Problem& problem, const WavefrontScheme& scheme, Index depth) {
   const Versions versions(problem);
   const Axes& n = problem.space.shape;
+  const std::size_t d = strip_axis(problem);
+  const double row = static_cast<double>(n[1] * n[2] / std::max<Index>(1, n[d]));
   const double plane = static_cast<double>(n[1]) * static_cast<double>(n[2]);
-  const bool periodic = problem.space.periodic(0);
-  const auto planes = [&](Index level) {
-    return plane *
-           static_cast<double>(n[0] + (periodic ? 2 * versions.radius()[0] * (depth * versions.stages() - level) : 0));
-  };
+  const Levels levels(problem, scheme, depth);
+  const auto planes = [&](Index level) { return plane * static_cast<double>(levels.planes(level).length()); };
   Counts counts;
   counts.read = planes(0) + static_cast<double>(problem.order() - 1) * planes(problem.fields() ? 0 : 1);
   counts.given = static_cast<double>(problem.coefficients.size()) * planes(1);
-  counts.written = static_cast<double>(problem.order()) * plane * static_cast<double>(n[0]);
-  for (Index t = 1; t <= depth; ++t) counts.updates += planes(t * versions.stages());
+  counts.written = static_cast<double>(problem.order()) * plane * static_cast<double>(problem.core(0).length());
+  for (Index t = 1; t <= depth; ++t) {
+    const Index level = t * versions.stages();
+    counts.updates += static_cast<double>(levels.planes(level).length() * levels.rows(level).length()) * row;
+  }
   return counts;
 }
 

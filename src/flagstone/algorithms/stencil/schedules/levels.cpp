@@ -52,13 +52,16 @@ std::uint64_t Levels::row_bytes(Index columns) const {
 }
 
 Interval Levels::planes(Index level) const {
-  const Index beyond = periodic0_ ? reach0_ * (depth_ - level) : 0;
-  return {-beyond, problem_.space.shape[0] + beyond};
+  const Index beyond = reach0_ * (depth_ - level);
+  if (periodic0_) return {-beyond, problem_.space.shape[0] + beyond};
+  return problem_.needed(0, beyond);
 }
+
+Interval Levels::rows(Index level) const { return problem_.needed(axis_, reach_ * (depth_ - level)); }
 
 Interval Levels::batches() const {
   const Index begin = planes(0).first - reach0_;  // the front where the first plane is read
-  return {floor_div(begin - reach0_ * (depth_ - 1), planes_), ceil_div(problem_.space.shape[0], planes_)};
+  return {floor_div(begin - reach0_ * (depth_ - 1), planes_), ceil_div(problem_.core(0).last, planes_)};
 }
 
 Interval Levels::fronts(Index batch) const {
@@ -67,18 +70,20 @@ Interval Levels::fronts(Index batch) const {
 }
 
 Interval Levels::computed(Index level, Index strip) const {
-  const Index n = problem_.space.shape[axis_];
-  if (strips_ == 1) return {0, n};
+  const Interval all = rows(level);
+  if (strips_ == 1) return all;
   if (level == 0)
-    return {std::max<Index>(0, strip * strip_ - versions_.age() * reach_), std::min(n, (strip + 1) * strip_ + reach_)};
+    return {std::max(all.first, strip * strip_ - versions_.age() * reach_),
+            std::min(all.last, (strip + 1) * strip_ + reach_)};
   const Index skew = reach_ * (level - 1);
-  return {std::max<Index>(0, strip * strip_ - skew), std::min(n, (strip + 1) * strip_ - skew)};
+  return {std::max(all.first, strip * strip_ - skew), std::min(all.last, (strip + 1) * strip_ - skew)};
 }
 
 Interval Levels::face(Index level, Index strip) const {
   if (strips_ == 1 || level == 0 || strip == 0) return {0, 0};
   const Index end = strip * strip_ - reach_ * (level - 1);
-  return {std::max<Index>(0, end - (versions_.age() + 1) * reach_), std::min(problem_.space.shape[axis_], end)};
+  const Interval all = rows(level);
+  return {std::max(all.first, end - (versions_.age() + 1) * reach_), std::min(all.last, end)};
 }
 
 Interval Levels::held(Index level, Index strip) const {

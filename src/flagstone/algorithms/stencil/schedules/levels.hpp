@@ -24,7 +24,8 @@ class Levels {
   Index first_of(Index group) const { return group * levels_ + 1; }
   Index last_of(Index group) const { return std::min(depth_, (group + 1) * levels_); }
 
-  // Planes. Level t computes plane z when the front is at z + h (t - 1); along a periodic axis beyond the edges too.
+  // Planes. Level t computes plane z when the front is at z + h (t - 1); along a periodic axis beyond the edges too,
+  // and into sleeves.
   Interval planes(Index level) const;
   Index front_of(Index level, Index plane) const { return plane + reach0_ * (level - 1); }
   Index plane_at(Index level, Index front) const { return front - reach0_ * (level - 1); }
@@ -33,7 +34,8 @@ class Levels {
   Interval fronts(Index batch) const;
   Index planes_in_batch() const { return planes_; }
 
-  // Rows of strip k.
+  // Rows of all strips, those of strip k.
+  Interval rows(Index level) const;
   Interval computed(Index level, Index strip) const;  // level 0: what it takes of the operand
   Interval held(Index level, Index strip) const;      // with the face of the strip before
   Interval face(Index level, Index strip) const;      // what it gets from the strip before

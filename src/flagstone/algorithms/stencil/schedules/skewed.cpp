@@ -120,7 +120,7 @@ Bands::Extents extents_of(const Problem& problem, const SkewedScheme& scheme) {
   }
   Bands::Extents extents{.sets = problem.overlap ? 2 : 1, .rows = longest[1], .columns = longest[2]};
   extents.planes = std::min(scheme.planes, longest[0]);
-  extents.bands = ceil_div(longest[0], extents.planes);
+  extents.bands = ceil_div(longest[0], extents.planes) + (problem.window ? 4 : 0);  // ends of sleeves cut more
   const Index block = scheme.block[0], reach = problem.space.radius[0];
   if (block >= problem.space.shape[0]) return extents;
   // Bands end where boxes of any tile do: counted on a tile in the middle; edges may cut more.
@@ -133,7 +133,7 @@ Bands::Extents extents_of(const Problem& problem, const SkewedScheme& scheme) {
     for (const Index steps : back)
       if (const Index at = k * block - reach * steps; at >= -lag && at <= block + reach) ends.push_back(at);
   std::sort(ends.begin(), ends.end());
-  extents.bands = problem.space.periodic(0) ? 4 : 1;
+  extents.bands = problem.space.periodic(0) || problem.window ? 4 : 1;
   for (std::size_t i = 1; i < ends.size(); ++i) {
     const Index length = ends[i] - ends[i - 1];
     if (length > extents.seam) extents.bands += ceil_div(length, extents.planes);
@@ -320,7 +320,11 @@ class Builder {
                     double& count) {
     const auto region = [&](const Range3& box) { return Region{array, problem_->box(box)}; };
     // As it is asked for, or by stored units that are read whole.
-    const Axes cell = cell_of(*problem_, array, {});
+    Axes cell = cell_of(*problem_, array, {});
+    // Of a mesh the operand is written by others in this run: boxes and images of them are the same or disjoint.
+    if (cell == Axes{} && problem_->window && std::ranges::any_of(skews_.open(), [](bool open) { return open; }))
+      for (std::size_t d = 0; d < 3; ++d)
+        cell[d] = std::min(problem_->space.shape[d], d == 0 ? scheme_.planes : scheme_.block[d]);
     if (cell == Axes{})
       for_each_image(*problem_, range, [&](const Range3& part, const Axes& shift) {
         pieces.push_back({static_cast<std::uint32_t>(task.accesses.size()), part, shift});

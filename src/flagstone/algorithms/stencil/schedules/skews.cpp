@@ -41,8 +41,9 @@ std::array<bool, 3> Skews::open() const {
 }
 
 Interval Skews::domain(std::size_t d, Index depth, Index step) const {
-  const Index beyond = cut(d) && problem_.space.periodic(d) ? problem_.space.radius[d] * (depth - step) : 0;
-  return {-beyond, problem_.space.shape[d] + beyond};
+  const Index beyond = problem_.space.radius[d] * (depth - step);
+  if (cut(d) && problem_.space.periodic(d)) return {-beyond, problem_.space.shape[d] + beyond};
+  return problem_.needed(d, beyond);
 }
 
 Index Skews::tiles(std::size_t d, Index depth) const {
@@ -51,19 +52,19 @@ Index Skews::tiles(std::size_t d, Index depth) const {
 }
 
 Interval Skews::computed(std::size_t d, Index tile, Index depth, Index step) const {
-  if (!cut(d)) return {0, problem_.space.shape[d]};
+  if (!cut(d)) return domain(d, depth, step);
   const Index first = begin(d, tile) - problem_.space.radius[d] * (step - 1);
   return common({first, first + block_[d]}, domain(d, depth, step));
 }
 
 Interval Skews::read(std::size_t d, Index tile, Index depth) const {
-  if (!cut(d)) return {0, problem_.space.shape[d]};
+  if (!cut(d)) return domain(d, depth, 0);
   const Index first = begin(d, tile), reach = problem_.space.radius[d];
   return common({first - reach * depth, first + block_[d] + reach}, domain(d, depth, 0));
 }
 
 Interval Skews::written(std::size_t d, Index tile, Index depth) const {
-  if (!cut(d)) return {0, problem_.space.shape[d]};
+  if (!cut(d)) return domain(d, depth, 1);
   const Index first = begin(d, tile), reach = problem_.space.radius[d];
   return common({first - reach * (depth - 1), first + block_[d]}, domain(d, depth, 1));
 }
@@ -73,7 +74,6 @@ std::vector<Index> Skews::cuts(std::size_t d, const std::vector<Index>& depths, 
   std::vector<Index> found{all.first, 0, problem_.space.shape[d], all.last};
   const auto enter = [&](const Interval& interval) { found.push_back(interval.first), found.push_back(interval.last); };
   for (const Index depth : depths) {
-    if (!cut(d)) continue;
     enter(domain(d, depth, 0)), enter(domain(d, depth, 1));
     for (Index tile = 0; tile < tiles(d, depth); ++tile) enter(read(d, tile, depth)), enter(written(d, tile, depth));
   }
@@ -135,7 +135,7 @@ Counts skewed_counts(const Problem& problem, const Skews& skews, Index depth, bo
   const double read = along[0].read * along[1].read * along[2].read;
   const double written = along[0].written * along[1].written * along[2].written;
   const double seen = seen_before();
-  const auto order = static_cast<double>(problem.order()), all = static_cast<double>(problem.space.whole().count());
+  const double order = static_cast<double>(problem.order()), all = problem.core_points();
   Counts counts;
   for (std::size_t parity = 0; parity < 2; ++parity) {
     const bool start = parity == 0 || problem.order() == 2;

@@ -27,7 +27,8 @@ class Skews {
   /// Periodic axes that are cut.
   std::array<bool, 3> open() const;
   Index tiles(std::size_t d, Index depth) const;
-  /// What there is of the field at a step (of `depth`), images beyond periodic edges included.
+  /// What there is of the field at a step (of `depth`), images beyond periodic edges included; of sleeves what later
+  /// steps need.
   Interval domain(std::size_t d, Index depth, Index step) const;
   Interval computed(std::size_t d, Index tile, Index depth, Index step) const;
   Interval read(std::size_t d, Index tile, Index depth) const;

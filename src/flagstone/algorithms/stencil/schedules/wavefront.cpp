@@ -171,8 +171,7 @@ class Builder {
   }
 
   void add_results(Index s, StripWork& work, TaskSpec& task) const {
-    const Interval planes =
-        common({work.batch * scheme_.planes, (work.batch + 1) * scheme_.planes}, {0, problem_->space.shape[0]});
+    const Interval planes = common({work.batch * scheme_.planes, (work.batch + 1) * scheme_.planes}, problem_->core(0));
     const bool first = work.strip == 0, last = work.strip + 1 == levels_->strips(), result = states_.is_result(s);
     for (std::size_t state = 0; state < problem_->order(); ++state) {
       const Index unit = result ? unit_of(*problem_, scheme_, problem_->to[state], true) : unit_of(*problem_, scheme_);
@@ -231,7 +230,7 @@ class Builder {
       const Index first = list[i].second;
       task.accesses.push_back(
           write({problem_->traces,
-                 {{static_cast<Index>(list[i].first), first_step + first - 1}, {1, static_cast<Index>(end - i)}}}));
+                 {{problem_->row_of(list[i].first), first_step + first - 1}, {1, static_cast<Index>(end - i)}}}));
       for (; i < end; ++i)
         work.traces.push_back({access, problem_->receivers[list[i].first], list[i].second, list[i].second - first,
                                problem_->receiver_fields[list[i].first]});
