@@ -65,24 +65,24 @@ def test_centers_are_those_of_numpy(made):
 @pytest.mark.parametrize(
     "given", ["stored", "memory", "transposed", "float32", "weights", "cosine", "float64"]
 )
-def test_the_bits_are_those_of_memory(made, given):
+def test_the_bits_are_those_of_memory(made, tmp_path, given):
     x, points, seeds, stored = made
     init, options = stored, {"iterations": 2, "tol": 0}
     if given == "memory":
         points = x
         init = seeds
     if given == "transposed":
-        points = fl.from_numpy(np.ascontiguousarray(x.T), chunks=(D, 700)).T
-        init = fl.from_numpy(np.ascontiguousarray(seeds.T)).T
+        points = fl.from_numpy(np.ascontiguousarray(x.T), str(tmp_path / "x.zarr"), chunks=(D, 700)).T
+        init = fl.from_numpy(np.ascontiguousarray(seeds.T), str(tmp_path / "seeds.zarr")).T
     if given == "float32":
         seeds = seeds.astype("f4")
-        init = fl.from_numpy(seeds)
+        init = fl.from_numpy(seeds, str(tmp_path / "seeds.zarr"))
     if given == "weights":
         options["weights"] = np.random.default_rng(1).uniform(0, 2, M).round(1)
     if given == "cosine":
         options["metric"] = "cosine"
     if given == "float64":
-        points = fl.from_numpy(x.astype(float) + 1e-9)
+        points = fl.from_numpy(x.astype(float) + 1e-9, str(tmp_path / "x.zarr"))
     want = fl.kmeans(points, init=seeds, **options)
     found = fl.kmeans(points, init=init, where=DISK, **options)
     assert bits(found) == bits(want)

@@ -163,7 +163,7 @@ class KMeans(Routine[KMeansResult]):
         if empty := int(np.count_nonzero(counts == 0)):
             warnings.warn(
                 f"kmeans: {empty} of {self.k} clusters have no points; X has fewer distinct rows than k, or "
-                "more iterations are needed.", stacklevel=5,
+                "more iterations are needed.", stacklevel=6,
             )  # fmt: skip
 
     def about(self, job: _core.KMeansJob) -> dict[str, Any]:
