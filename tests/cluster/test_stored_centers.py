@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import flagstone as fl
 from tests.support.processes import fingerprint
@@ -159,15 +160,24 @@ def test_bad_input_is_refused(options, said):
         fl.kmeans(x, **({"where": DISK} | options))
 
 
-def test_sparse_points_have_centers_in_memory():
-    import scipy.sparse as sp
-
-    x = sp.random(50, 6, 0.5, "csr", random_state=0)
-    with pytest.raises(fl.ShapeError, match="leave them in memory"):
-        fl.kmeans(x, init=np.eye(6), where=DISK)
-    found = fl.kmeans(x.toarray(), init=np.eye(6), where=DISK)
-    with pytest.raises(fl.ShapeError, match="centers lie on disk"):
-        found.predict(x)
+@pytest.mark.parametrize("given", ["stored", "weights", "cosine", "rows"])
+def test_sparse_points_have_the_bits_of_memory(tmp_path, given):
+    """160 centers of 3,000 coordinates are a block; the last one is shorter."""
+    x = sp.random(4000, 3000, 0.01, "csr", random_state=3, dtype=np.float32)
+    stored = fl.from_blocks([x[:1500], x[1500:]], str(tmp_path / "x.zarr"))
+    options = {"iterations": 2, "tol": 0}
+    if given == "weights":
+        options["weights"] = np.random.default_rng(1).uniform(0, 2, x.shape[0]).round(1)
+    if given == "cosine":
+        options["metric"] = "cosine"
+    if given == "rows":
+        stored = stored[np.arange(0, 4000, 3)]
+    seeds = x[5:3600:9][:390].toarray().astype(float)
+    seeds[200] += 9  # loses all its points
+    want = fl.kmeans(stored, init=seeds, **options)
+    found = fl.kmeans(stored, init=fl.from_numpy(seeds, str(tmp_path / "seeds.zarr")), where=DISK, **options)
+    assert bits(found) == bits(want)
+    assert np.array_equal(np.asarray(found.predict(x[:700])), np.asarray(want.predict(x[:700])))
 
 
 def test_bad_points_are_named(made):

@@ -145,7 +145,9 @@ void bind_kmeans(nb::module_& m) {
         new (self) centres::StoredCentres{array, transpose};
       });
   m.def("check_stored", &centres::check_stored);
-  m.def("block_rows", &centres::block_rows);
+  m.def("block_rows", [](Index k, const PointsInput& x) {
+    return centres::block_rows(k, x.cols(), x.sparse ? centres::Layout::coordinates : centres::Layout::rows);
+  });
   m.def("stored_kmeans_job", &stored_kmeans_job, nb::arg("x"), nb::arg("options"), nb::arg("seeds"),
         nb::arg("labels").none(), nb::arg("centres"), nb::arg("checkpoint") = nb::none());
   m.def("stored_labels_job", &stored_labels_job);

@@ -45,16 +45,12 @@ class _Assigned(Routine[Any]):
         self.stored = isinstance(centers, Array)
         self.centers = Operand.of(centers if self.stored else np.ascontiguousarray(centers))
         self.whole, self.k = whole, int(centers.shape[0])
-        if self.stored and self.y.sparse is not None:
-            raise ShapeError(
-                f"{who}: Y is sparse and the centers lie on disk; give dense points, or centers in memory."
-            )
         if out is None and not isinstance(Y, (Array, Expression, SparseArray)):
             out = IN_MEMORY
         shape = (rows, self.k) if whole else (rows,)
         chunks: tuple[int, ...] = (_core.label_rows(self.input),)
         if whole:
-            across = _core.block_rows(self.k, columns) if self.stored else self.k
+            across = _core.block_rows(self.k, self.input) if self.stored else self.k
             chunks = (_core.query_rows(dense.core, dense.transposed), across)
         dtype = np.dtype(np.float64 if whole else np.int32)
         super().__init__(call, [Place(call, shape, dtype, out, chunks)])

@@ -60,8 +60,8 @@ def kmeans(
         inertia and counts are those of the last update.
     where : dict, optional
         ``{"centers": "disk"}``: centers and their sums lie in scratch while they move, and the result's are
-        an Array on disk: k d may exceed memory, `init` on disk too. Given seeds, dense points and Lloyd's
-        algorithm are needed; the bits are those of centers in memory. Default: "memory".
+        an Array on disk: k d may exceed memory, `init` on disk too. Given seeds and Lloyd's algorithm are
+        needed; the bits are those of centers in memory. Default: "memory".
     seed : int
         Of the draws; the same seed gives the same bits for every memory limit and worker count.
     out : path, Array or ndarray, optional
@@ -99,9 +99,11 @@ def kmeans(
     sums, about (28 + 8 (workers + log2(panels))) k d bytes, stay in memory. Centers on disk meet the points
     in blocks of 4 MiB: either stay in memory while the other stream past, whatever moves fewer bytes, which
     are s m d a read of X (as many as the plan says) and 12 k d a read of the centers; 24 m bytes of scratch
-    hold what is nearest so far. Clusters that lose all points
-    start anew at the farthest ones. ``kmeans.plan(...)`` takes the same arguments and counts: at most 30
-    iterations. Sources: Lloyd 1982; Arthur and Vassilvitskii 2007; Bahmani et al. 2012.
+    hold what is nearest so far (a sparse X is decoded once a block, of 16 centers at least).
+
+    Clusters that lose all points start anew at the farthest ones. ``kmeans.plan(...)`` takes the same
+    arguments and counts: at most 30 iterations. Sources: Lloyd 1982; Arthur and Vassilvitskii 2007; Bahmani
+    et al. 2012.
     """
     made: Any = KMeans if centers_place(where) == "memory" else StoredKMeans
     return made(X, k, init, iterations, tol, weights, metric, labels, seed, out, memory, method)  # type: ignore[no-any-return]

@@ -51,7 +51,7 @@ class StoredKMeans(KMeans):
 
     def _place(self, call: Call, out: Any, rows: int, columns: int) -> PartsPlace:
         _core.check_stored(self.input, self.options, self.seeds_input)
-        chunks = _core.block_rows(self.k, columns), columns
+        chunks = _core.block_rows(self.k, self.input), columns
         parts = [Part("centers", (self.k, columns), chunks, ["cluster", "column"])]
         if self.labels:
             parts.append(Part("labels", (rows,), (_core.label_rows(self.input),), ["row"], "int32"))
@@ -90,7 +90,7 @@ class StoredKMeans(KMeans):
             return
         with contextlib.ExitStack() as stack:
             core = self.into.open(stack)
-            step = min(self.k, _core.block_rows(self.k, centers.shape[1]), int(core.chunks[0]))
+            step = min(_core.block_rows(self.k, self.input), int(core.chunks[0]))
             for first in range(0, self.k, step):
                 values = np.ascontiguousarray(centers[first : first + step], self.into.dtype)
                 self.call.engine.write_boxes(core, [([first, 0], values)], 1 << 20)

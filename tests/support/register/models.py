@@ -118,9 +118,10 @@ def linear(name):
 
 
 @entry("kmeans", "kmeans", "KMeansResult.labels",
-       variants=("seeds", "random", "memory", "sparse", "fortran", "minibatch", "stored"))  # fmt: skip
+       variants=("seeds", "random", "memory", "sparse", "fortran", "minibatch", "stored",
+                 "sparse stored"))  # fmt: skip
 def kmeans(kind):
-    x = fl.open("s.zarr" if kind == "sparse" else "f.npy" if kind == "fortran" else "tall.npy")
+    x = fl.open("s.zarr" if "sparse" in kind else "f.npy" if kind == "fortran" else "tall.npy")
     if kind == "memory":
         x = np.load("tall.npy")
     given = {"init": np.asarray(x[:5], float)} if kind == "seeds" else {"k": 5}
@@ -130,6 +131,9 @@ def kmeans(kind):
         given |= {"init": "random", "method": "minibatch"}
     if kind == "stored":
         given, x = {"init": x[:TWO_BLOCKS], "where": {"centers": "disk"}}, x[:40_000]
+    if kind == "sparse stored":  # 256 are a block
+        seeds = np.random.default_rng(7).uniform(0, 0.1, (300, x.shape[1]))
+        given = {"init": fl.from_numpy(seeds, "seeds.zarr"), "where": {"centers": "disk"}}
     return lambda: fl.kmeans(x, iterations=3, out="clusters.zarr", **given).labels
 
 

@@ -5,7 +5,6 @@
 #include <limits>
 #include <tuple>
 
-#include "flagstone/algorithms/cluster/panel_work.hpp"
 #include "flagstone/base/bytes.hpp"
 
 namespace flagstone::centres {
@@ -13,206 +12,163 @@ namespace {
 
 using namespace cluster;
 
-constexpr double bytes_of_value = 40;  // converting, rounding, distances and sums, as the bytes copied meanwhile
-
-/// One panel and one block, as the value of a call.
-struct BlockPass final : CallValue {
-  PanelPieces pieces;
-  Index first_centre = 0, centres = 0, k = 0;
-  bool begins = false;
-  int weights = -1, totals = -1, farthest = -1, labels = -1;  // where the task's tiles are; -1: it has none
-
-  std::size_t scores_bytes() const {
-    return align_up(static_cast<std::size_t>(pieces.piece * kernel::scores_width(centres)) * 4, 64);
-  }
-  std::size_t labels_bytes() const { return align_up(static_cast<std::size_t>(pieces.piece) * 4, 64); }
-  std::size_t scratch_bytes() const {
-    return pieces.bytes() + scores_bytes() + labels_bytes() + align_up(static_cast<std::size_t>(pieces.piece) * 8, 64);
-  }
-  Weights weights_of(std::span<const Tile> tiles) const {
-    return {weights < 0 ? nullptr : &tiles[static_cast<std::size_t>(weights)], pieces.asked.who, pieces.first()};
-  }
-};
-
 int add(TaskSpec& task, Access access) {
   task.accesses.push_back(std::move(access));
   return static_cast<int>(task.accesses.size()) - 1;
 }
 
+template <class T>
+T* at(std::span<const Tile> tiles, int place) {
+  return place < 0 ? nullptr : tiles[static_cast<std::size_t>(place)].as<T>();
+}
+
+/// Tiles: the block, rounded, half, the largest length, the shift.
 void run_round(const Call&, std::span<const Tile> tiles) {
   const Index rows = tiles[0].shape[0], d = tiles[0].shape[1];
   *tiles[3].as<double>() = kernel::round_centres(tiles[0].as<const double>(), rows, d, tiles[4].as<const double>(),
                                                  tiles[1].as<float>(), tiles[2].as<float>());
 }
 
-/// What comes of a panel once all blocks have been met.
-PassTiles results_of(const BlockPass& pass, std::span<const Tile> tiles) {
-  PassTiles to{.totals = tiles[static_cast<std::size_t>(pass.totals)].as<double>(), .k = pass.k};
-  if (pass.farthest >= 0) {
-    const Tile& farthest = tiles[static_cast<std::size_t>(pass.farthest)];
-    to.farthest = reinterpret_cast<Far*>(farthest.as<double>()), to.few = farthest.shape[1] / 4;
-    std::fill_n(to.farthest, to.few, Far{0, -1, 0, 0});
-  }
-  return to;
-}
-
-/// Tiles: points, state, points that float64 decided, the block's; then those that the pass names; scratch.
-constexpr std::size_t first_of_block = 3;
-
-void run_assign(const Call& call, std::span<const Tile> tiles) {
-  const auto& pass = call.value_as<BlockPass>();
-  const kernel::Centres centres = CentreBlocks::seen(tiles.subspan(first_of_block), pass.pieces.unit);
-  std::byte* const memory = tiles.back().data;
-  auto* scores = reinterpret_cast<float*>(memory + pass.pieces.bytes());
-  auto* labels = reinterpret_cast<std::int32_t*>(memory + pass.pieces.bytes() + pass.scores_bytes());
-  auto* squares = reinterpret_cast<double*>(reinterpret_cast<std::byte*>(labels) + pass.labels_bytes());
-  const kernel::RowTable& loops = kernel::row_loops();
-  const Weights weights = pass.weights_of(tiles);
-  const bool ends = pass.totals >= 0;
-  const PassTiles to = ends ? results_of(pass, tiles) : PassTiles{};
-  Index decided = 0;
-  pass.pieces.each(tiles[0], centres.shift, memory, [&](Index at, const kernel::Points& points) {
-    decided += kernel::assign(points, centres, scores, labels, squares);
-    for (Index i = 0; i < points.rows; ++i) {
-      double* state = tiles[1].as<double>() + (at + i) * state_width;
-      double score = squares[i];
-      if (centres.unit) score = -loops.product(points.row(i), centres.exact + labels[i] * centres.d, centres.d);
-      if (std::isnan(score)) score = std::numeric_limits<double>::infinity();  // as where all centres are one block
-      const double label = static_cast<double>(pass.first_centre + labels[i]);
-      if (pass.begins || std::tuple(score, label) < std::tuple(state[0], state[2]))
-        state[0] = score, state[1] = squares[i], state[2] = label;
-      if (!ends) continue;
-      const auto nearest = static_cast<Index>(state[2]);
-      count_point(to, pass.pieces.first() + at + i, weights.at(at + i), nearest, state[1], points.squares[i]);
-      if (pass.labels < 0) continue;
-      const Tile& out = tiles[static_cast<std::size_t>(pass.labels)];
-      *reinterpret_cast<std::int32_t*>(out.data + (at + i) * out.strides[0]) = static_cast<std::int32_t>(nearest);
-    }
-  });
-  *tiles[2].as<double>() = static_cast<double>(decided);
-}
-
-/// Tiles: points, state, sums, weights if there are, scratch.
-void run_sums(const Call& call, std::span<const Tile> tiles) {
-  const auto& pass = call.value_as<BlockPass>();
-  const Index d = pass.pieces.x->side;
+/// The same by coordinates; the last tile but scratch is their squares.
+void run_turn(const Call&, std::span<const Tile> tiles) {
+  const Index rows = tiles[0].shape[0], d = tiles[0].shape[1], width = tiles[1].shape[1];
+  const auto* exact = tiles[0].as<const double>();
+  auto *rounded = reinterpret_cast<float*>(tiles.back().data), *turned = tiles[1].as<float>();
   const std::vector<double> zero(static_cast<std::size_t>(d), 0.0);
-  const kernel::RowTable& loops = kernel::row_loops();
-  const Weights weights = pass.weights_of(tiles);
-  for (Index i = 0; i < pass.pieces.rows(); ++i) {
-    const Index place = static_cast<Index>(tiles[1].as<const double>()[i * state_width + 2]) - pass.first_centre;
-    if (place < 0 || place >= pass.centres) continue;
-    const kernel::Points point = pass.pieces.load(tiles[0], i, 1, zero.data(), tiles.back().data);
-    loops.add(point.row(0), weights.at(i) * point.scales[0], d, tiles[2].as<double>() + place * d);
-  }
+  auto* half = tiles[2].as<float>();
+  *tiles[3].as<double>() = kernel::round_centres(exact, rows, d, zero.data(), rounded, half);
+  std::fill(half + kernel::scores_width(rows), half + width, std::numeric_limits<float>::infinity());
+  for (Index j = 0; j < rows; ++j)
+    tiles[4].as<double>()[j] = kernel::row_loops().product(exact + j * d, exact + j * d, d);
+  for (Index l = 0; l < d; ++l)
+    for (Index j = 0; j < width; ++j) turned[l * width + j] = j < rows ? rounded[j * d + l] : 0.0F;
 }
 
 const bool entered = host_kernels().enter(Kernel::round_centres, {Dtype::float32}, run_round) &&
-                     host_kernels().enter(Kernel::assign_to_block, {Dtype::float32}, run_assign) &&
-                     host_kernels().enter(Kernel::sum_of_block, {Dtype::float64}, run_sums);
+                     host_kernels().enter(Kernel::round_centres, {Dtype::float64}, run_turn);
 
 }  // namespace
 
-Index block_rows(Index k, Index d) {
+Index block_rows(Index k, Index d, Layout layout) {
   constexpr Index bytes = static_cast<Index>(4 * MiB), step = kernel::score_step;
-  const Index rows = std::max<Index>(1, bytes / (8 * d));
+  const Index rows = std::max(layout == Layout::rows ? Index{1} : step, bytes / (8 * d));
   return std::min(k, rows < step ? rows : rows / step * step);
 }
 
-CentreBlocks::CentreBlocks(Graph& graph, Index k, Index d)
-    : shift(graph.allocate({1, d}, Dtype::float64)),
-      k_(k),
-      d_(d),
-      step_(block_rows(k, d)),
-      rounded_(graph.temporary({k, d}, Dtype::float32, {step_, d})),
-      half_(graph.allocate({count(), kernel::scores_width(step_)}, Dtype::float32)),
-      longest_(graph.allocate({count(), 1}, Dtype::float64)) {}
+CentreBlocks::CentreBlocks(Graph& graph, Index k, Index d, Layout layout)
+    : shift(graph.allocate({1, d}, Dtype::float64)), k_(k), d_(d), step_(block_rows(k, d, layout)), layout_(layout) {
+  const Index width = kernel::scores_width(step_);
+  if (layout == Layout::rows) {
+    rounded_ = graph.temporary({k, d}, Dtype::float32, {step_, d});
+  } else {
+    rounded_ = graph.temporary({count() * d, width}, Dtype::float32, {d, width});
+    squares_ = graph.allocate({1, k}, Dtype::float64);
+  }
+  half_ = graph.allocate({count(), width}, Dtype::float32);
+  longest_ = graph.allocate({count(), 1}, Dtype::float64);
+}
+
+Region CentreBlocks::rounded(Index block) const {
+  if (layout_ == Layout::rows) return {rounded_, box(block)};
+  return {rounded_, {{block * d_, 0}, {d_, rounded_.shape()[1]}}};
+}
 
 void CentreBlocks::round(Graph& graph) const {
   for (Index b = 0; b < count(); ++b) {
     TaskSpec task;
     task.name = "kmeans_round";
-    task.accesses = {read({exact, box(b)}), write({rounded_, box(b)}), write({half_, {{b, 0}, {1, half_.shape()[1]}}}),
-                     write({longest_, {{b, 0}, {1, 1}}}), read({shift, whole(shift.shape())})};
-    task.cost.bytes_touched = 20.0 * static_cast<double>(flagstone::count(box(b).shape));
-    task.calls = {Call(Kernel::round_centres, Dtype::float32, {TilePart{0}})};
+    task.accesses = {read({exact, box(b)}), write(rounded(b)), write({half_, {{b, 0}, {1, half_.shape()[1]}}}),
+                     write({longest_, {{b, 0}, {1, 1}}})};
+    const Index values = flagstone::count(box(b).shape);
+    if (layout_ == Layout::rows) {
+      task.accesses.push_back(read({shift, whole(shift.shape())}));
+    } else {
+      task.accesses.push_back(write({squares_, {{0, first(b)}, {1, length(b)}}}));
+      task.accesses.push_back(scratch(static_cast<std::size_t>(values) * 4));
+    }
+    task.cost.bytes_touched = 20.0 * static_cast<double>(values);
+    task.calls = {
+        Call(Kernel::round_centres, layout_ == Layout::rows ? Dtype::float32 : Dtype::float64, {TilePart{0}})};
     graph.add(std::move(task));
   }
 }
 
-void CentreBlocks::access(Index block, std::vector<Access>& accesses) const {
-  accesses.push_back(read({exact, box(block)}));
-  accesses.push_back(read({rounded_, box(block)}));
-  accesses.push_back(read({half_, {{block, 0}, {1, half_.shape()[1]}}}));
-  accesses.push_back(read({longest_, {{block, 0}, {1, 1}}}));
-  accesses.push_back(read({shift, whole(shift.shape())}));
+void CentreBlocks::access(Index block, std::vector<Access>& to) const {
+  to.push_back(read({exact, box(block)}));
+  to.push_back(read(rounded(block)));
+  to.push_back(read({half_, {{block, 0}, {1, half_.shape()[1]}}}));
+  to.push_back(read({longest_, {{block, 0}, {1, 1}}}));
+  to.push_back(layout_ == Layout::rows ? read({shift, whole(shift.shape())})
+                                       : read({squares_, {{0, first(block)}, {1, length(block)}}}));
 }
 
-kernel::Centres CentreBlocks::seen(std::span<const Tile> tiles, bool unit) {
-  return {
-      tiles[0].shape[0],          tiles[0].shape[1],           tiles[0].as<const double>(),  tiles[1].as<const float>(),
-      tiles[2].as<const float>(), tiles[4].as<const double>(), *tiles[3].as<const double>(), unit};
+kernel::Centres CentreBlocks::seen(std::span<const Tile> tiles, bool unit, Layout layout) {
+  const bool rows = layout == Layout::rows;
+  return {tiles[0].shape[0],
+          tiles[0].shape[1],
+          tiles[0].as<const double>(),
+          rows ? tiles[1].as<const float>() : nullptr,
+          tiles[2].as<const float>(),
+          rows ? tiles[4].as<const double>() : nullptr,
+          *tiles[3].as<const double>(),
+          unit};
 }
 
-BlockTasks::BlockTasks(Graph& graph, const PointsInput& x, const CentreBlocks& centres, const BlockArrays& to)
-    : graph_(graph), x_(x), centres_(centres), to_(to), panels_(panels_of(*x.dense, x.transpose)) {}
-
-Region BlockTasks::state_of(Index panel) const {
-  return {to_.state, {{panels_->first(panel), 0}, {panels_->length(panel), state_width}}};
+Weights BlockPart::weights_of(std::span<const Tile> tiles) const {
+  return {weights < 0 ? nullptr : &tiles[static_cast<std::size_t>(weights)], who, first_row};
 }
 
-std::size_t BlockTasks::scratch_bytes() const {
-  BlockPass pass;
-  pass.centres = centres_.step();
-  pass.pieces = {panels_, 0, piece_rows(*panels_, kernel::scores_width(pass.centres)), x_.unit, x_.asked};
-  return pass.scratch_bytes();
+BlockResults::BlockResults(const BlockPart& part, std::span<const Tile> tiles)
+    : part_(part),
+      weights_(part.weights_of(tiles)),
+      to_{.totals = at<double>(tiles, part.totals), .k = part.k},
+      state_(at<double>(tiles, part.state)),
+      opened_(at<double>(tiles, part.opened)),
+      labels_(part.labels < 0 ? nullptr : &tiles[static_cast<std::size_t>(part.labels)]) {
+  *opened_ = 0;
+  if (part.farthest < 0) return;
+  to_.farthest = reinterpret_cast<Far*>(at<double>(tiles, part.farthest));
+  to_.few = tiles[static_cast<std::size_t>(part.farthest)].shape[1] / 4;
+  std::fill_n(to_.farthest, to_.few, Far{0, -1, 0, 0});
 }
 
-void BlockTasks::assign(Index panel, Index block, bool first, bool last) {
-  auto pass = std::make_shared<BlockPass>();
-  const Index piece = piece_rows(*panels_, kernel::scores_width(centres_.step()));
-  pass->pieces = {panels_, panel, piece, x_.unit, x_.asked};
-  pass->first_centre = centres_.first(block), pass->centres = centres_.length(block), pass->k = centres_.k();
-  pass->begins = first;
-  const Index row = panels_->first(panel), rows = panels_->length(panel);
-  TaskSpec task;
-  task.name = "kmeans_assign";
-  task.accesses = {read(panels_->region(panel)), again(first ? write(state_of(panel)) : update(state_of(panel))),
-                   write({to_.opened, {{panel, block}, {1, 1}}})};
+void BlockResults::take(Index i, Index label, double score, double square, double spread) const {
+  double* state = state_ + i * state_width;
+  if (std::isnan(score)) score = std::numeric_limits<double>::infinity();  // as where all centres are one block
+  const auto number = static_cast<double>(part_.first_centre + label);
+  if (part_.begins || std::tuple(score, number) < std::tuple(state[0], state[2]))
+    state[0] = score, state[1] = square, state[2] = number;
+  if (part_.totals < 0) return;
+  const auto nearest = static_cast<Index>(state[2]);
+  count_point(to_, part_.first_row + i, weights_.at(i), nearest, state[1], spread);
+  if (labels_)
+    *reinterpret_cast<std::int32_t*>(labels_->data + i * labels_->strides[0]) = static_cast<std::int32_t>(nearest);
+}
+
+void BlockTasks::part_of_assign(TaskSpec& task, BlockPart& part, Index panel, Index block, bool first,
+                                bool last) const {
+  const Box line{{part.first_row}, {part.rows}};
+  const Region state{to_.state, {{part.first_row, 0}, {part.rows, state_width}}};
+  part.who = x_.asked.who;
+  part.first_centre = centres_.first(block), part.centres = centres_.length(block), part.k = centres_.k();
+  part.begins = first;
+  part.state = add(task, again(first ? write(state) : update(state)));
+  part.opened = add(task, write({to_.opened, {{panel, block}, {1, 1}}}));
+  part.block = static_cast<int>(task.accesses.size());
   centres_.access(block, task.accesses);
-  if (x_.weights) pass->weights = add(task, read({*x_.weights, {{row}, {rows}}}));
-  if (last) {
-    pass->totals = add(task, reduce({to_.totals, whole(to_.totals.shape())}));
-    if (to_.farthest) pass->farthest = add(task, write({to_.farthest, {{panel, 0}, {1, to_.farthest.shape()[1]}}}));
-    if (to_.labels) pass->labels = add(task, write({to_.labels, {{row}, {rows}}}));
-  }
-  task.accesses.push_back(scratch(pass->scratch_bytes()));
-  const auto values = static_cast<double>(rows * centres_.d()), scores = static_cast<double>(rows * pass->centres);
-  task.cost.flops = 2.0 * values * static_cast<double>(pass->centres);
-  task.cost.bytes_touched = bytes_of_value * values + 12.0 * scores;
-  task.calls = {Call(Kernel::assign_to_block, Dtype::float32, {TilePart{0}})};
-  task.calls[0].flops = task.cost.flops;
-  task.calls[0].value = std::move(pass);
-  graph_.add(std::move(task));
+  if (x_.weights) part.weights = add(task, read({*x_.weights, line}));
+  if (!last) return;
+  part.totals = add(task, reduce({to_.totals, whole(to_.totals.shape())}));
+  if (to_.farthest) part.farthest = add(task, write({to_.farthest, {{panel, 0}, {1, to_.farthest.shape()[1]}}}));
+  if (to_.labels) part.labels = add(task, write({to_.labels, line}));
 }
 
-void BlockTasks::add_sums(Index panel, Index block) {
-  auto pass = std::make_shared<BlockPass>();
-  pass->pieces = {panels_, panel, 1, x_.unit, x_.asked};
-  pass->first_centre = centres_.first(block), pass->centres = centres_.length(block);
-  const Index row = panels_->first(panel), rows = panels_->length(panel);
-  TaskSpec task;
-  task.name = "kmeans_sums";
-  task.accesses = {read(panels_->region(panel)), read(state_of(panel)), reduce({to_.sums, centres_.box(block)})};
-  if (x_.weights) pass->weights = add(task, read({*x_.weights, {{row}, {rows}}}));
-  task.accesses.push_back(scratch(pass->pieces.bytes()));
-  const double share = static_cast<double>(pass->centres) / static_cast<double>(centres_.k());
-  task.cost.bytes_touched = bytes_of_value * share * static_cast<double>(rows * centres_.d()) +
-                            8.0 * static_cast<double>(count(centres_.box(block).shape)) +
-                            24.0 * static_cast<double>(rows);
-  task.calls = {Call(Kernel::sum_of_block, Dtype::float64, {TilePart{0}})};
-  task.calls[0].value = std::move(pass);
-  graph_.add(std::move(task));
+void BlockTasks::part_of_sums(TaskSpec& task, BlockPart& part, Index block) const {
+  part.who = x_.asked.who;
+  part.first_centre = centres_.first(block), part.centres = centres_.length(block), part.k = centres_.k();
+  part.state = add(task, read({to_.state, {{part.first_row, 0}, {part.rows, state_width}}}));
+  part.sums = add(task, reduce({to_.sums, centres_.box(block)}));
+  if (x_.weights) part.weights = add(task, read({*x_.weights, {{part.first_row}, {part.rows}}}));
 }
 
 }  // namespace flagstone::centres

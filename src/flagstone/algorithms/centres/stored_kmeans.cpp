@@ -7,6 +7,7 @@
 
 #include "flagstone/algorithms/centres/block_order.hpp"
 #include "flagstone/algorithms/centres/block_tasks.hpp"
+#include "flagstone/algorithms/cluster/dense_points.hpp"
 #include "flagstone/algorithms/cluster/lloyd.hpp"
 #include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/base/error.hpp"
@@ -35,9 +36,11 @@ class StoredLloyd {
         options_(options),
         stages_(stages),
         source_(make_source(x)),
-        centres_(graph, k, x.cols()),
+        centres_(graph, k, x.cols(), x.sparse ? Layout::coordinates : Layout::rows),
         moves_(k, x.cols(), source_->panels, source_->shifts(), options) {
-    to_.state = graph.temporary({source_->rows, state_width}, Dtype::float64, {source_->step, state_width});
+    const Shape state{source_->rows, state_width};
+    to_.state = chosen() ? graph.allocate(state, Dtype::float64)
+                         : graph.temporary(state, Dtype::float64, {source_->step, state_width});
     to_.opened = graph.allocate({source_->panels, centres_.count()}, Dtype::float64);
     to_.totals = graph.allocate({1, k + 3}, Dtype::float64);
   }
@@ -80,8 +83,10 @@ class StoredLloyd {
 
   /// One more pass, without an update.
   void label(Progress& progress, const Array& labels) {
-    to_.sums = to_.farthest = {}, to_.labels = labels;
+    to_.sums = to_.farthest = {};
+    to_.labels = chosen() ? graph_.allocate(labels.shape(), labels.dtype()) : labels;
     pass(progress);
+    if (chosen()) write_rows(graph_, to_.labels, labels);
   }
 
   /// out := the centres.
@@ -101,6 +106,8 @@ class StoredLloyd {
   Index point_reads() const { return point_reads_; }
 
  private:
+  /// Panels of chosen rows are no tiles of a grid.
+  bool chosen() const { return x_.sparse && x_.sparse->rows; }
   std::string name() const { return "centres" + std::to_string(generation_); }
   Shape tile() const { return {centres_.step(), centres_.d()}; }
 
@@ -164,16 +171,15 @@ class StoredLloyd {
   }
 
   BlockSizes sizes(const BlockTasks& tasks) const {
-    const auto values = static_cast<double>(centres_.step() * centres_.d());
-    const double panel = panel_bytes(tasks.panels()), rows = static_cast<double>(source_->rows);
+    const auto values = static_cast<double>(centres_.step() * centres_.d()), rows = static_cast<double>(source_->rows);
     BlockSizes sizes{.panels = source_->panels, .blocks = centres_.count(), .sums = static_cast<bool>(to_.sums)};
-    sizes.points = rows * static_cast<double>(centres_.d() * static_cast<Index>(size_of(x_.dense->dtype())));
+    sizes.points = tasks.point_bytes();
     sizes.state = 8.0 * state_width * rows;
-    sizes.panel = panel + 8.0 * state_width * static_cast<double>(source_->step);
+    sizes.panel = tasks.panel_bytes() + 8.0 * state_width * static_cast<double>(source_->step);
     sizes.block = 12 * values;
     sizes.sums_block = 8 * values * (1 + partial_sums(graph_, source_->panels));
-    const double passing = 2 * sizes.block + static_cast<double>(graph_.workers()) *
-                                                 (sizes.panel + static_cast<double>(tasks.scratch_bytes()));
+    const double passing =
+        2 * sizes.block + static_cast<double>(graph_.workers()) * (sizes.panel + tasks.scratch_bytes());
     sizes.room = share_of_room * static_cast<double>(graph_.budget()) - passing;
     return sizes;
   }
@@ -181,7 +187,9 @@ class StoredLloyd {
   void pass(Progress& progress) {
     if (!graph_.planning()) std::fill_n(numbers(to_.totals), count(to_.totals.shape()), 0.0);
     centres_.round(graph_);
-    BlockTasks tasks(graph_, x_, centres_, to_);
+    const std::unique_ptr<BlockTasks> made =
+        x_.sparse ? make_sparse_tasks(graph_, x_, centres_, to_) : make_dense_tasks(graph_, x_, centres_, to_);
+    BlockTasks& tasks = *made;
     if (to_.sums) zero_sums();
     const BlockOrder order = choose_order(sizes(tasks));
     // As in memory: there and back, so that sums of panels are added in the same order.
@@ -295,10 +303,9 @@ void fill(const Progress& progress, KMeansResult& result) {
 }  // namespace
 
 void check_stored(const PointsInput& x, const KMeansOptions& options, const StoredCentres& seeds) {
-  const std::string given = x.asked.who + ": centers on disk ";
-  if (x.sparse) throw ShapeError(given + "are for dense points, and X is sparse; leave them in memory.");
   if (options.minibatch)
-    throw ShapeError(given + "move by whole reads of X; method='lloyd' is needed, or centers in memory.");
+    throw ShapeError(x.asked.who +
+                     ": centers on disk move by whole reads of X; method='lloyd' is needed, or centers in memory.");
   KMeansOptions asked = options;
   asked.centres.reset(), asked.k = options.k;
   check_kmeans(x, asked);

@@ -10,7 +10,7 @@ struct StoredCentres {
   bool transpose = false;  // use arrayᵀ
 };
 
-/// ShapeError: what cluster::check_kmeans refuses, and points that are sparse, seeds that are not given, mini-batches.
+/// ShapeError: what cluster::check_kmeans refuses, seeds that do not fit, mini-batches.
 void check_stored(const cluster::PointsInput& x, const cluster::KMeansOptions& options, const StoredCentres& seeds);
 /// Whether k centres, their sums and what a pass holds beside them fit in the budget: where not, they belong on disk.
 bool centres_fit(const Graph& graph, const cluster::PointsInput& x, Index k);
