@@ -265,19 +265,23 @@ class StoredLloyd {
 
   void move(const Array& before, Index block) {
     const Index first = centres_.first(block), rows = centres_.length(block);
-    const auto here = [&](Index j) { return j >= first && j < first + rows; };
-    std::vector<std::pair<CentreMoves::Refill, std::vector<double>>> refills;
-    for (const CentreMoves::Refill& refill : moves_.refills())
-      if (here(refill.from) || here(refill.to)) refills.emplace_back(refill, source_->row(graph_, refill.row));
     const Box box = centres_.box(block);
-    graph_.await({last(update({to_.sums, box})), last(read({before, box})), flagstone::write({centres_.exact, box})},
+    const Region sums{to_.sums, box};
+    graph_.await({read(sums), read({before, box})}, [&](std::span<const Tile> tiles) {
+      moves_.note(first, rows, tiles[0].as<const double>(), tiles[1].as<const double>());
+    });
+    const auto here = [&](Index j) { return j >= first && j < first + rows; };
+    for (const CentreMoves::Refill& refill : moves_.refills()) {
+      if (!here(refill.from) && !here(refill.to)) continue;
+      const std::vector<double> point = source_->row(graph_, refill.row);
+      graph_.await({update(sums)}, [&](std::span<const Tile> tiles) {
+        moves_.refill(refill, point.data(), first, rows, tiles[0].as<double>());
+      });
+    }
+    graph_.await({last(read(sums)), last(read({before, box})), flagstone::write({centres_.exact, box})},
                  [&](std::span<const Tile> tiles) {
-                   auto* sums = tiles[0].as<double>();
-                   const auto* old = tiles[1].as<const double>();
                    auto* to = tiles[2].as<double>();
-                   moves_.note(first, rows, sums, old);
-                   for (const auto& [refill, point] : refills) moves_.refill(refill, point.data(), first, rows, sums);
-                   moves_.move(first, rows, sums, old, to);
+                   moves_.move(first, rows, tiles[0].as<const double>(), tiles[1].as<const double>(), to);
                    for (Index j = 0; j < rows; ++j) add_to_shift(to + j * centres_.d());
                  });
   }
