@@ -126,14 +126,17 @@ class KMeans(Routine[KMeansResult]):
 
     @property
     def what(self) -> str:
+        """Return what plans and statistics call it."""
         kind = self.x.dtype.name if self.x.sparse is None else f"sparse, {self.x.values:,.0f} stored values"
         return f"kmeans {shape_text(self.x.shape)} {kind}, k = {self.k}"
 
     def job(self, at: At) -> _core.KMeansJob:
+        """Return the job that writes where `at` says."""
         out = at(self.place)  # first: the place is open from here on, and has its checkpoint
         return _core.kmeans_job(self.input, self.options, out, self.place.checkpoint)
 
     def how(self, job: _core.KMeansJob) -> How:
+        """Say how the job does it."""
         seeds = "given seeds" if self.given else f"{self.asked['init']} seeds"
         steps = int(self.asked["iterations"])
         note = f"{min(_COUNTED, steps)} iterations are counted; {steps} at most" if steps > _COUNTED else ""
@@ -142,6 +145,7 @@ class KMeans(Routine[KMeansResult]):
         return How(f"{self.asked['method']}, {seeds}", job.passes, note)
 
     def arguments(self) -> dict[str, Any]:
+        """Return what decides the bits."""
         return self.asked | {
             "x": self.x.identity,
             "weights": None if self.weights is None else self.weights.identity,
@@ -174,6 +178,7 @@ class KMeans(Routine[KMeansResult]):
         }  # fmt: skip
 
     def result(self, job: _core.KMeansJob) -> KMeansResult:
+        """Put small arrays beside the labels and return the clusters."""
         centers = np.array(job.centres).reshape(self.k, self.x.shape[1])
         counts = self.counts(job)
         if self.labels:

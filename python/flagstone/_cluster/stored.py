@@ -58,6 +58,7 @@ class StoredKMeans(KMeans):
         return PartsPlace(call, out, parts, np.dtype(np.float64), {})
 
     def job(self, at: At) -> _core.KMeansJob:
+        """Return the job that writes where `at` says."""
         made: Any = at(self.place)
         labels = made[1] if self.labels else None
         return _core.stored_kmeans_job(
@@ -65,14 +66,17 @@ class StoredKMeans(KMeans):
         )
 
     def how(self, job: _core.KMeansJob) -> How:
+        """Say how the job does it."""
         told = super().how(job)
         where = "centers on disk"
         return told._replace(note=f"{where}, {told.note}" if told.note else where)
 
     def arguments(self) -> dict[str, Any]:
+        """Return what decides the bits."""
         return super().arguments() | {"centres": self.stored.identity, "where": "disk"}
 
     def result(self, job: _core.KMeansJob) -> KMeansResult:
+        """Put counts beside the centers and return the clusters."""
         counts = self.counts(job)
         self.place.put("counts", counts, ["cluster"])
         self.place.tell({"flagstone": self.about(job)})
