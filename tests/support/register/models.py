@@ -133,7 +133,7 @@ def kmeans(kind):
         given, x = {"init": x[:TWO_BLOCKS], "where": {"centers": "disk"}}, x[:40_000]
     if kind == "sparse stored":  # 256 are a block
         seeds = np.random.default_rng(7).uniform(0, 0.1, (300, x.shape[1]))
-        given = {"init": fl.from_numpy(seeds, "seeds.zarr"), "where": {"centers": "disk"}}
+        given = {"init": fl.from_numpy(seeds, "seeds.zarr", overwrite=True), "where": {"centers": "disk"}}
     return lambda: fl.kmeans(x, iterations=3, out="clusters.zarr", **given).labels
 
 
