@@ -60,7 +60,7 @@ def test_centers_are_those_of_numpy(made):
     best = np.partition(-2 * x[::17].astype(float) @ centers.T + (centers**2).sum(1), 1, axis=1)
     mine = d - (x[::17].astype(float) ** 2).sum(1)
     assert (mine <= best[:, 0] + 1e-9 * abs(best[:, 0])).all()
-    assert "centers on disk" in fl.stats().note
+    assert "centers on disk: 2 of 2 blocks of centers stay while X streams past" in fl.stats().note
 
 
 @pytest.mark.parametrize("given", ["stored", "memory", "transposed", "weights", "cosine", "float64"])
@@ -110,6 +110,7 @@ def test_panels_stay_where_centers_are_many(tmp_path):
     want = bits(fl.kmeans(x, init=x[:290], iterations=1, tol=0))
     least = fl.kmeans.plan(points, init=seeds, iterations=1, where=DISK).least_memory
     found = fl.kmeans(points, init=seeds, iterations=1, tol=0, where=DISK, memory=least + (4 << 20))
+    assert "panels of X stay while 19 blocks of centers stream past" in fl.stats().note
     assert bits(found) == want
 
 

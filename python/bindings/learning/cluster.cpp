@@ -134,7 +134,8 @@ void bind_kmeans(nb::module_& m) {
       .def_prop_ro("decided", [](const KMeansJob& job) { return job.result->decided; })
       .def_prop_ro("iterations", [](const KMeansJob& job) { return job.result->iterations; })
       .def_prop_ro("converged", [](const KMeansJob& job) { return job.result->converged; })
-      .def_prop_ro("passes", [](const KMeansJob& job) { return job.result->passes; });
+      .def_prop_ro("passes", [](const KMeansJob& job) { return job.result->passes; })
+      .def_prop_ro("order", [](const KMeansJob& job) { return job.result->order; });
   m.def("check_kmeans", &check_kmeans);
   m.def("label_rows", &label_rows);
   m.def("kmeans_job", &kmeans_job, nb::arg("x"), nb::arg("options"), nb::arg("out"),

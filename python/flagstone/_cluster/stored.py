@@ -68,7 +68,7 @@ class StoredKMeans(KMeans):
     def how(self, job: _core.KMeansJob) -> How:
         """Say how the job does it."""
         told = super().how(job)
-        where = "centers on disk"
+        where = f"centers on disk: {job.order}"
         return told._replace(note=f"{where}, {told.note}" if told.note else where)
 
     def arguments(self) -> dict[str, Any]:

@@ -37,4 +37,14 @@ BlockOrder choose_order(const BlockSizes& sizes) {
   return best;
 }
 
+std::string told(const BlockOrder& order, const BlockSizes& sizes) {
+  const std::string stay = std::to_string(order.stay) + " of ",
+                    blocks = std::to_string(sizes.blocks) + " blocks of centers";
+  const std::string which =
+      order.points_stay ? stay + std::to_string(sizes.panels) + " panels of X stay while " + blocks + " stream past"
+                        : stay + blocks + " stay while X streams past";
+  if (!sizes.sums || order.fused == sizes.blocks) return which;
+  return which + ", sums of " + std::to_string(order.group) + " at a time";
+}
+
 }  // namespace flagstone::centres

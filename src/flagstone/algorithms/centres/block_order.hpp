@@ -1,5 +1,7 @@
 #pragma once
 // In which order panels of points meet blocks of centres: what stays in memory while the other streams past.
+#include <string>
+
 #include "flagstone/base/shape.hpp"
 
 namespace flagstone::centres {
@@ -32,5 +34,7 @@ struct BlockOrder {
 /// with stay = (room - fused sums) / (a block, or a panel), and for sums (points + state) ⌈(blocks - fused) / group⌉,
 /// group = room / the sums of a block.
 BlockOrder choose_order(const BlockSizes& sizes);
+/// What stays and what streams past, for plans.
+std::string told(const BlockOrder& order, const BlockSizes& sizes);
 
 }  // namespace flagstone::centres

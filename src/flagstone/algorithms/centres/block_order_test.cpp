@@ -25,6 +25,7 @@ TEST(BlockOrder, ReadsAllOnceWhereBlocksFit) {
   EXPECT_EQ(order.stay, 10);
   EXPECT_EQ(order.point_reads, 1);
   EXPECT_EQ(order.bytes, 800 + 60);
+  EXPECT_EQ(told(order, sizes(60, false)), "10 of 10 blocks of centers stay while X streams past");
 }
 
 TEST(BlockOrder, PanelsStayWhereTheyAreTheLesser) {
@@ -34,6 +35,7 @@ TEST(BlockOrder, PanelsStayWhereTheyAreTheLesser) {
   EXPECT_TRUE(order.points_stay);
   EXPECT_EQ(order.stay, 6);
   EXPECT_EQ(order.bytes, 48 + 500 * 6);  // each once
+  EXPECT_EQ(told(order, many), "6 of 6 panels of X stay while 500 blocks of centers stream past");
 }
 
 TEST(BlockOrder, OfTwoThatDoNotFitTheOneWithFewerBytes) {

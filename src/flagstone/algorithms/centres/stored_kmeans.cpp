@@ -104,6 +104,8 @@ class StoredLloyd {
   }
 
   Index point_reads() const { return point_reads_; }
+  /// Of an iteration.
+  const std::string& order() const { return order_; }
 
  private:
   /// Panels of chosen rows are no tiles of a grid.
@@ -191,7 +193,9 @@ class StoredLloyd {
         x_.sparse ? make_sparse_tasks(graph_, x_, centres_, to_) : make_dense_tasks(graph_, x_, centres_, to_);
     BlockTasks& tasks = *made;
     if (to_.sums) zero_sums();
-    const BlockOrder order = choose_order(sizes(tasks));
+    const BlockSizes known = sizes(tasks);
+    const BlockOrder order = choose_order(known);
+    if (to_.sums || order_.empty()) order_ = told(order, known);
     // As in memory: there and back, so that sums of panels are added in the same order.
     const std::vector<Index> panels = order_of({.backwards = progress.iteration % 2 == 1}, source_->panels);
     graph_.trust_order(true);
@@ -295,6 +299,7 @@ class StoredLloyd {
   CentreMoves moves_;
   BlockArrays to_;
   std::vector<double> shift_;  // the mean of the centres
+  std::string order_;
   Index generation_ = 0, saved_ = -1, point_reads_ = 0;
   std::unique_ptr<FinishedTiles> tiles_;
 };
@@ -347,7 +352,7 @@ void stored_kmeans(Graph& graph, const PointsInput& x, const KMeansOptions& opti
   if (labels) lloyd.label(progress, labels);
   lloyd.write(centres);
   fill(progress, result);
-  result.passes = lloyd.point_reads();
+  result.passes = lloyd.point_reads(), result.order = lloyd.order();
 }
 
 void assign_to_stored(Graph& graph, const PointsInput& x, const StoredCentres& centres, const Array& labels,
@@ -359,7 +364,7 @@ void assign_to_stored(Graph& graph, const PointsInput& x, const StoredCentres& c
   lloyd.begin(centres);
   lloyd.label(progress, labels);
   fill(progress, result);
-  result.passes = lloyd.point_reads();
+  result.passes = lloyd.point_reads(), result.order = lloyd.order();
 }
 
 }  // namespace flagstone::centres
