@@ -33,9 +33,9 @@ class StoredLloyd {
   StoredLloyd(Graph& graph, const PointsInput& x, Index k, const LloydOptions& options, Stages& stages)
       : graph_(graph),
         x_(x),
-        options_(options),
         stages_(stages),
         source_(make_source(x)),
+        kept_(graph.charge(40 * static_cast<std::uint64_t>(k) + 32 * static_cast<std::uint64_t>(x.cols()))),
         centres_(graph, k, x.cols(), x.sparse ? Layout::coordinates : Layout::rows),
         moves_(k, x.cols(), source_->panels, source_->shifts(), options) {
     const Shape state{source_->rows, state_width};
@@ -292,9 +292,9 @@ class StoredLloyd {
 
   Graph& graph_;
   PointsInput x_;
-  LloydOptions options_;
   Stages& stages_;
   std::unique_ptr<Source> source_;
+  Charge kept_;  // weights of clusters, here, in moves_ and in results; vectors of d
   CentreBlocks centres_;
   CentreMoves moves_;
   BlockArrays to_;
