@@ -31,6 +31,31 @@ def test_killed_between_iterations(process, tmp_path):
         (tmp_path / "found.zarr").rename(tmp_path / f"found{kill}.zarr")
 
 
+_STORED = """
+fl.kmeans(fl.open("x.zarr"), init=fl.open("seeds.zarr"), iterations=5, tol=0, where={"centers": "disk"},
+          out="found.zarr")
+result = told() | {"digest": digest("found.zarr")}
+"""
+
+
+def test_centers_on_disk_killed_between_iterations(process, tmp_path):
+    x = np.random.default_rng(2).standard_normal((3_000, 600)).astype("f4")
+    fl.from_numpy(x, str(tmp_path / "x.zarr"))
+    fl.from_numpy(x[:900], str(tmp_path / "seeds.zarr"))  # 864 are a block
+    whole = process(_STORED)
+    (tmp_path / "found.zarr").rename(tmp_path / "whole.zarr")
+    for kill in (1, 4):
+        process(_STORED, kill=kill)
+        (left,) = left_at(tmp_path / "found.zarr")
+        assert 0 < left.done < 1
+        again = process(
+            'fl.resume("found.zarr", memory="400MiB")\nresult = told() | {"digest": digest("found.zarr")}'
+        )
+        assert again["digest"] == whole["digest"]
+        assert again["flops"] < whole["flops"]
+        (tmp_path / "found.zarr").rename(tmp_path / f"found{kill}.zarr")
+
+
 _NEAR = """
 q, x = fl.open("q.zarr"), None if itself else fl.open("x.zarr")
 fl.knn(q, x, 8, out="near.zarr")

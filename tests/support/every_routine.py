@@ -137,7 +137,7 @@ def of_map(found) -> str:
 
 
 def of_clusters(found) -> str:
-    return fingerprint(found.centers, found.counts, np.asarray(found.labels))
+    return fingerprint(np.asarray(found.centers), found.counts, np.asarray(found.labels))
 
 
 def of_neighbours(found) -> str:
@@ -191,6 +191,7 @@ NAMES = [
     "eigsh passes",
     "map of a graph",
     "kmeans",
+    "kmeans, centers on disk",
     "sparse kmeans",
     "knn",
     "radius_neighbors",
@@ -311,6 +312,10 @@ def routine(name: str) -> Routine:
         return Routine(
             fl.kmeans, (fl.open("tall.npy"), 16), {"iterations": 3, "tol": 0, "init": "random"}, of_clusters
         )
+    if name == "kmeans, centers on disk":
+        x, seeds = fl.open("tall.npy")[:40_000], fl.open("tall.npy")[50_000:52_000]  # 1,744 are a block
+        given = {"init": seeds, "iterations": 1, "where": {"centers": "disk"}}
+        return Routine(fl.kmeans, (x,), given, of_clusters)
     if name == "sparse kmeans":
         given = {"iterations": 3, "tol": 0, "init": "random"}
         return Routine(fl.kmeans, (fl.open("cells.zarr"), 16), given, of_clusters)

@@ -4,8 +4,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/core/bindings.hpp"
+#include "flagstone/algorithms/centres/block_tasks.hpp"
+#include "flagstone/algorithms/centres/stored_kmeans.hpp"
 #include "flagstone/algorithms/cluster/distances.hpp"
-#include "flagstone/algorithms/cluster/kmeans.hpp"
 #include "flagstone/algorithms/cluster/knn.hpp"
 #include "flagstone/algorithms/cluster/radius.hpp"
 
@@ -31,6 +32,23 @@ KMeansJob kmeans_job(const PointsInput& x, KMeansOptions options, const Array& o
   options.checkpoint = checkpoint;
   KMeansJob job;
   job.build = [=, result = job.result](Graph& graph) { kmeans(graph, x, options, out, *result); };
+  return job;
+}
+
+KMeansJob stored_kmeans_job(const PointsInput& x, KMeansOptions options, const centres::StoredCentres& seeds,
+                            const std::optional<Array>& labels, const Array& centres,
+                            const std::shared_ptr<Checkpoint>& checkpoint) {
+  options.checkpoint = checkpoint;
+  KMeansJob job;
+  job.build = [=, to = labels.value_or(Array()), result = job.result](Graph& graph) {
+    centres::stored_kmeans(graph, x, options, seeds, to, centres, *result);
+  };
+  return job;
+}
+
+KMeansJob stored_labels_job(const PointsInput& x, const centres::StoredCentres& centres, const Array& labels) {
+  KMeansJob job;
+  job.build = [=, result = job.result](Graph& graph) { assign_to_stored(graph, x, centres, labels, *result); };
   return job;
 }
 
@@ -116,12 +134,24 @@ void bind_kmeans(nb::module_& m) {
       .def_prop_ro("decided", [](const KMeansJob& job) { return job.result->decided; })
       .def_prop_ro("iterations", [](const KMeansJob& job) { return job.result->iterations; })
       .def_prop_ro("converged", [](const KMeansJob& job) { return job.result->converged; })
-      .def_prop_ro("passes", [](const KMeansJob& job) { return job.result->passes; });
+      .def_prop_ro("passes", [](const KMeansJob& job) { return job.result->passes; })
+      .def_prop_ro("order", [](const KMeansJob& job) { return job.result->order; });
   m.def("check_kmeans", &check_kmeans);
   m.def("label_rows", &label_rows);
   m.def("kmeans_job", &kmeans_job, nb::arg("x"), nb::arg("options"), nb::arg("out"),
         nb::arg("checkpoint") = nb::none());
   m.def("labels_job", &labels_job);
+  nb::class_<centres::StoredCentres>(m, "StoredCentres")
+      .def("__init__", [](centres::StoredCentres* self, const Array& array, bool transpose) {
+        new (self) centres::StoredCentres{array, transpose};
+      });
+  m.def("check_stored", &centres::check_stored);
+  m.def("block_rows", [](Index k, const PointsInput& x) {
+    return centres::block_rows(k, x.cols(), x.sparse ? centres::Layout::coordinates : centres::Layout::rows);
+  });
+  m.def("stored_kmeans_job", &stored_kmeans_job, nb::arg("x"), nb::arg("options"), nb::arg("seeds"),
+        nb::arg("labels").none(), nb::arg("centres"), nb::arg("checkpoint") = nb::none());
+  m.def("stored_labels_job", &stored_labels_job);
   m.def("distances_job", [](const PointsInput& x, const Array& centres, const Array& out) -> Job {
     return {[=](Graph& graph) { distances(graph, x, centres, out); }};
   });

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._expression.expression import Expression
 from .._output.place import IN_MEMORY, Place
@@ -24,7 +25,7 @@ class _Assigned(Routine[Any]):
     """One pass over points."""
 
     def __init__(
-        self, who: str, Y: Any, centers: NDArray[np.float64], metric: str, out: Any, memory: Any,
+        self, who: str, Y: Any, centers: NDArray[np.float64] | Array, metric: str, out: Any, memory: Any,
         whole: bool = False, weights: Any = None,
     ) -> None:  # fmt: skip
         call = Call(who, memory)
@@ -41,28 +42,33 @@ class _Assigned(Routine[Any]):
             )
         self.weights = weights_of(call, weights, rows)
         self.input = self.y.input(who, self.weights, unit=metric == "cosine")
-        self.centers, self.whole = np.ascontiguousarray(centers), whole
+        self.stored = isinstance(centers, Array)
+        self.centers = Operand.of(centers if self.stored else np.ascontiguousarray(centers))
+        self.whole, self.k = whole, int(centers.shape[0])
         if out is None and not isinstance(Y, (Array, Expression, SparseArray)):
             out = IN_MEMORY
-        shape = (rows, len(centers)) if whole else (rows,)
+        shape = (rows, self.k) if whole else (rows,)
         chunks: tuple[int, ...] = (_core.label_rows(self.input),)
         if whole:
-            chunks = (_core.query_rows(dense.core, dense.transposed), len(centers))
+            across = _core.block_rows(self.k, self.input) if self.stored else self.k
+            chunks = (_core.query_rows(dense.core, dense.transposed), across)
         dtype = np.dtype(np.float64 if whole else np.int32)
         super().__init__(call, [Place(call, shape, dtype, out, chunks)])
-        call.on(*self.y.paths)
+        call.on(*self.y.paths, *self.centers.paths)
 
     @property
     def what(self) -> str:
-        return f"{self.call.who} {shape_text(self.y.shape)}, k = {len(self.centers)}"
+        return f"{self.call.who} {shape_text(self.y.shape)}, k = {self.k}"
 
     def how(self, job: Any) -> How:
         return How("row panels")
 
     def job(self, at: At) -> _core.Job:
-        to, centers = at(self.places[0]), _core.memory_array(self.centers)
+        to, centers = at(self.places[0]), self.centers.core
         if self.whole:
             return _core.distances_job(self.input, centers, to)
+        if self.stored:
+            return _core.stored_labels_job(self.input, _core.StoredCentres(centers, False), to)
         return _core.labels_job(self.input, centers, to)
 
 
@@ -72,17 +78,17 @@ class _Inertia(_Assigned):
         return float(job.inertia)
 
 
-def inertia(Y: Any, centers: NDArray[np.float64], metric: str, weights: Any, memory: Any) -> float:
+def inertia(Y: Any, centers: NDArray[np.float64] | Array, metric: str, weights: Any, memory: Any) -> float:
     """Return the weighted sum of squared distances of points from their nearest centers."""
     made: float = _Inertia("score", Y, centers, metric, None, memory, weights=weights).run()
     return made
 
 
-def labels(Y: Any, centers: NDArray[np.float64], metric: str, out: Any, memory: Any) -> Any:
+def labels(Y: Any, centers: NDArray[np.float64] | Array, metric: str, out: Any, memory: Any) -> Any:
     """Return the nearest center of each point."""
     return _Assigned("predict", Y, centers, metric, out, memory).run()
 
 
-def distances(Y: Any, centers: NDArray[np.float64], metric: str, out: Any, memory: Any) -> Any:
+def distances(Y: Any, centers: NDArray[np.float64] | Array, metric: str, out: Any, memory: Any) -> Any:
     """Return the distances of points from all centers."""
     return _Assigned("transform", Y, centers, metric, out, memory, whole=True).run()

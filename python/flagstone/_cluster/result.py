@@ -21,8 +21,8 @@ class KMeansResult:
 
     Attributes
     ----------
-    centers : ndarray, k x d
-        float64.
+    centers : ndarray or Array, k x d
+        float64; an Array on disk where ``where={"centers": "disk"}``.
     labels : Array or None
         int32, of each point the nearest center; None where ``labels=False``.
     counts : ndarray, k
@@ -37,7 +37,7 @@ class KMeansResult:
         "euclidean" or "cosine".
     """
 
-    centers: NDArray[np.float64]
+    centers: NDArray[np.float64] | Array
     labels: Array | None
     counts: NDArray[Any]
     inertia: float
@@ -80,7 +80,7 @@ class KMeansResult:
 
         Notes
         -----
-        Reads Y once; 2 rows k d flops in float32.
+        Reads Y once (centers on disk: as `kmeans` does then); 2 rows k d flops in float32.
         """
         return labels(Y, self.centers, self.metric, out, memory)
 

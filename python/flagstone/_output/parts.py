@@ -152,6 +152,11 @@ class PartsPlace(PathPlace):
                 self.cores[number], [([0] * values.ndim, np.ascontiguousarray(values))], 1 << 20
             )
 
+    def tell(self, about: dict[str, Any]) -> None:
+        """Let the group say this of itself, now that it is known."""
+        self.about = about
+        _core.write_group(self.directory, json.dumps(about))
+
     def close(self, shorter: Mapping[str, int] | None = None) -> list[Array]:
         """Make the group appear under its name; return its arrays.
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "flagstone/algorithms/cluster/kmeans.hpp"
+#include "flagstone/algorithms/centres/stored_kmeans.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 
@@ -35,9 +35,12 @@ Statistics kmeans(Runtime& runtime, const KMeansCall& call) {
   const Array points = given.lines_as_rows(), seeds = written.lines_as_rows();
   return runtime.run([&](Graph& graph) {
     cluster::KMeansOptions options{.k = call.k, .iterations = call.iterations, .tol = 0, .labels = false};
-    options.centres = loaded(graph, seeds);
+    const cluster::PointsInput x{.dense = points};
     cluster::KMeansResult result;
-    cluster::kmeans(graph, {.dense = points}, options, seeds, result);
+    if (!centres::centres_fit(graph, x, call.k))
+      return centres::stored_kmeans(graph, x, options, {seeds}, {}, seeds, result);
+    options.centres = loaded(graph, seeds);
+    cluster::kmeans(graph, x, options, seeds, result);
   });
 }
 

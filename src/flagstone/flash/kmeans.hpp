@@ -14,7 +14,8 @@ struct KMeansCall {
 /// The function behind kmeans(). ShapeError (seeds that lie in the points too), StorageError,
 /// BudgetError before the seeds are touched; NumericalError
 /// where a point holds NaN or Inf. Cost: one read of the points an iteration, less what the limit holds of them; 2 n d
-/// k flops each. Not atomic: after a crash the seeds are part old, part new.
+/// k flops each. Centres that do not fit beside their sums lie in scratch, and points are read more often:
+/// algorithms/centres/block_order.hpp; the same bits. Not atomic: after a crash the seeds are part old, part new.
 Statistics kmeans(Runtime& runtime, const KMeansCall& call);
 
 /// seeds[0, k d) := the centres after at most `iterations` iterations of Lloyd's algorithm from there, fewer where

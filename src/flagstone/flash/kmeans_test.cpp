@@ -9,6 +9,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
 #include "flagstone/kernel/reference/nearest.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
 
@@ -58,6 +59,28 @@ TEST(FlashKMeans, OverwritesTheSeedsWhereTheyStand) {
     read_sync(found.data(), stored, Contiguous{k * d});
     for (Index j = 0; j < k * d; ++j) EXPECT_EQ(found[j], static_cast<float>(wide[j]));
   }
+}
+
+/// 2,000 centres of 1,000 coordinates and their sums are hundreds of MiB.
+TEST(FlashKMeans, CentresThatDoNotFitGiveTheSameBits) {
+  constexpr Index rows = 2500, columns = 1000, clusters = 2000;
+  TemporaryDirectory folder;
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(rows * columns);
+  for (float& value : x) value = normal(random);
+  std::vector<std::vector<float>> found;
+  for (const std::uint64_t memory : {4 * GiB, resident_bytes() + 120 * MiB}) {
+    Runtime runtime({.memory = memory, .workers = 2, .scratch = folder / "scratch"});
+    auto points = flash_malloc<float>(runtime, rows * columns);
+    write_sync(points, x.data(), Contiguous{rows * columns});
+    auto seeds = flash_malloc<float>(runtime, clusters * columns);
+    write_sync(seeds, x.data(), Contiguous{clusters * columns});
+    kmeans(runtime, points, rows, columns, seeds, clusters, 2);
+    std::vector<float>& made = found.emplace_back(clusters * columns);
+    read_sync(made.data(), seeds, Contiguous{clusters * columns});
+  }
+  EXPECT_EQ(found[0], found[1]);
 }
 
 TEST(FlashKMeans, RefusesWhatDoesNotFit) {

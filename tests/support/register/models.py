@@ -16,6 +16,7 @@ from tests.support.processes import random_csr
 from .entry import POINTERS, entry
 
 POINTS = 3000  # K: 69 MiB
+TWO_BLOCKS = 5600  # centers of tall.npy's width; 5,456 are one
 
 
 def soundings(number: int = POINTS):
@@ -117,9 +118,10 @@ def linear(name):
 
 
 @entry("kmeans", "kmeans", "KMeansResult.labels",
-       variants=("seeds", "random", "memory", "sparse", "fortran", "minibatch"))  # fmt: skip
+       variants=("seeds", "random", "memory", "sparse", "fortran", "minibatch", "stored",
+                 "sparse stored"))  # fmt: skip
 def kmeans(kind):
-    x = fl.open("s.zarr" if kind == "sparse" else "f.npy" if kind == "fortran" else "tall.npy")
+    x = fl.open("s.zarr" if "sparse" in kind else "f.npy" if kind == "fortran" else "tall.npy")
     if kind == "memory":
         x = np.load("tall.npy")
     given = {"init": np.asarray(x[:5], float)} if kind == "seeds" else {"k": 5}
@@ -127,6 +129,11 @@ def kmeans(kind):
         given["init"] = "random"
     if kind == "minibatch":
         given |= {"init": "random", "method": "minibatch"}
+    if kind == "stored":
+        given, x = {"init": x[:TWO_BLOCKS], "where": {"centers": "disk"}}, x[:40_000]
+    if kind == "sparse stored":  # 256 are a block
+        seeds = np.random.default_rng(7).uniform(0, 0.1, (300, x.shape[1]))
+        given = {"init": fl.from_numpy(seeds, "seeds.zarr", overwrite=True), "where": {"centers": "disk"}}
     return lambda: fl.kmeans(x, iterations=3, out="clusters.zarr", **given).labels
 
 
@@ -183,6 +190,14 @@ def points_and_centers(name):
     x = fl.open("tall.npy")
     found = fl.kmeans(np.asarray(x[:50], float), 3)
     return lambda: getattr(found, name)(x, out="assigned.zarr")
+
+
+@entry("points and centers on disk", variants=("predict", "transform"))
+def points_and_stored_centers(name):
+    x = fl.open("tall.npy")
+    found = fl.kmeans(x[:6000], init=x[:TWO_BLOCKS], iterations=1, labels=False, where={"centers": "disk"})
+    some = x[:20_000] if name == "predict" else x[:1500]
+    return lambda: getattr(found, name)(some, out="assigned.zarr")
 
 
 def tagged(points: int = 3000):

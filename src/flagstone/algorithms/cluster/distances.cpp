@@ -40,22 +40,25 @@ const bool entered = host_kernels().enter(Kernel::point_distances, {Dtype::float
 void distances(Graph& graph, const PointsInput& x, const Array& centres, const Array& out) {
   const std::shared_ptr<const DensePanels> panels =
       panels_in_rows(*x.dense, x.transpose, query_rows(*x.dense, x.transpose));
-  for (Index p = 0; p < panels->count(); ++p) {
-    auto value = std::make_shared<PanelDistances>();
-    value->pieces = {panels, p, piece_rows(*panels, 0), x.unit, x.asked};
-    TaskSpec task;
-    task.name = "distances";
-    task.accesses = {read(panels->region(p)), read({centres, whole(centres.shape())}),
-                     once(write({out, {{panels->first(p), 0}, {panels->length(p), centres.shape()[0]}}})),
-                     scratch(value->pieces.bytes())};
-    const auto values = static_cast<double>(panels->length(p) * panels->side);
-    task.cost.flops = 3 * values * static_cast<double>(centres.shape()[0]), task.cost.float64 = true;
-    task.cost.bytes_touched = 40 * values + task.cost.flops / 2;  // beyond BLAS's rate
-    task.calls = {Call(Kernel::point_distances, Dtype::float64, {TilePart{0}})};
-    task.calls[0].flops = task.cost.flops;
-    task.calls[0].value = std::move(value);
-    graph.add(std::move(task));
-  }
+  const Index k = centres.shape()[0], d = panels->side, step = out.chunks()[1];
+  for (Index p = 0; p < panels->count(); ++p)
+    for (Index j = 0; j < k; j += step) {
+      const Index some = std::min(step, k - j);
+      auto value = std::make_shared<PanelDistances>();
+      value->pieces = {panels, p, piece_rows(*panels, 0), x.unit, x.asked};
+      TaskSpec task;
+      task.name = "distances";
+      task.accesses = {read(panels->region(p)), read({centres, {{j, 0}, {some, d}}}),
+                       once(write({out, {{panels->first(p), j}, {panels->length(p), some}}})),
+                       scratch(value->pieces.bytes())};
+      const auto values = static_cast<double>(panels->length(p) * d);
+      task.cost.flops = 3 * values * static_cast<double>(some), task.cost.float64 = true;
+      task.cost.bytes_touched = 40 * values + task.cost.flops / 2;  // beyond BLAS's rate
+      task.calls = {Call(Kernel::point_distances, Dtype::float64, {TilePart{0}})};
+      task.calls[0].flops = task.cost.flops;
+      task.calls[0].value = std::move(value);
+      graph.add(std::move(task));
+    }
   graph.barrier();
 }
 

@@ -31,7 +31,8 @@ struct KMeansResult {
   double inertia = 0, decided = 0;
   Index iterations = 0;
   bool converged = false;
-  Index passes = 0;  // reads of the points; in a plan as expected
+  Index passes = 0;   // reads of the points; in a plan as expected
+  std::string order;  // of centres on disk: what stays while the other streams past
 };
 
 /// ShapeError: k, weights or centres do not fit.

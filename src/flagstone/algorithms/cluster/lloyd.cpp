@@ -22,10 +22,10 @@ class Iterations {
   Iterations(Graph& graph, const Source& points, const Array& centres, const LloydOptions& options, bool updates)
       : graph_(graph),
         points_(points),
-        options_(options),
         k_(centres.shape()[0]),
         d_(centres.shape()[1]),
         centres_(graph, centres),
+        moves_(k_, d_, points.panels, points.shifts(), options),
         totals_(graph.allocate({1, k_ + 3}, Dtype::float64)) {
     if (!updates) return;
     sums_ = graph.allocate({k_, d_}, Dtype::float64);
@@ -67,96 +67,116 @@ class Iterations {
   }
 
   void update(Progress& progress) {
-    double* sums = numbers(sums_);
-    std::vector<double> weights = progress.weights;
-    if (progress.least_move < 0) progress.least_move = least_move(weights);
-    const bool moved = fill_empty(weights);
-    const double square = mean_square(weights);
+    double *sums = numbers(sums_), *centres = numbers(centres_.exact());
+    moves_.begin(numbers(totals_), {reinterpret_cast<const Far*>(numbers(farthest_)),
+                                    static_cast<std::size_t>(count(farthest_.shape()) / 4)});
+    moves_.note(0, k_, sums, centres);
+    for (const CentreMoves::Refill& refill : moves_.refills())
+      moves_.refill(refill, points_.row(graph_, refill.row).data(), 0, k_, sums);
     if (points_.onto) points_.onto->project(graph_, sums_);
-    double change = 0, noise = 0;  // noise: Σ (‖c‖² + mean ‖x‖²), of which rounding² P is no move
-    double* centres = numbers(centres_.exact());
-    for (Index j = 0; j < k_; ++j) {
-      const double weight = weights[static_cast<std::size_t>(j)];
-      double* sum = sums + j * d_;
-      double length = weight;
-      if (options_.unit) length = std::sqrt(std::inner_product(sum, sum + d_, sum, 0.0));
-      if (!(weight > 0) || !(length > 0)) continue;  // it stays where it is
-      double of_centre = 0;
-      for (Index l = 0; l < d_; ++l) {
-        const double to = sum[l] / length, step = to - centres[j * d_ + l];
-        change += step * step;
-        of_centre += to * to;
-        centres[j * d_ + l] = to;
-      }
-      noise += of_centre + square * (weight / length) * (weight / length);
-    }
-    noise *= rounding * rounding * static_cast<double>(points_.panels);
-    progress.converged = !moved && change <= std::max(progress.least_move, noise);
-  }
-
-  /// Σ w ‖x - s‖² / Σ w.
-  double mean_square(const std::vector<double>& weights) const {
-    const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
-    return all > 0 ? numbers(totals_)[k_ + static_cast<Index>(Total::spread)] / all : 0;
-  }
-
-  /// tol times the mean variance of the columns: of Σ w ‖x - s‖² about a shift s, which is that of `centres_`.
-  double least_move(const std::vector<double>& weights) const {
-    const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
-    if (!(all > 0)) throw NumericalError("kmeans: all weights are zero; a positive one is needed.");
-    const double* centres = numbers(centres_.exact());
-    const double* sums = numbers(sums_);
-    double beside = 0;
-    for (Index l = 0; l < d_; ++l) {
-      double mean = 0, shift = 0;
-      for (Index j = 0; j < k_; ++j) mean += sums[j * d_ + l], shift += centres[j * d_ + l];
-      const double off = mean / all - (points_.shifts() ? shift / static_cast<double>(k_) : 0);
-      beside += off * off;
-    }
-    const double spread = numbers(totals_)[k_ + static_cast<Index>(Total::spread)];
-    return options_.tol * std::max(0.0, spread / all - beside) / static_cast<double>(d_);
-  }
-
-  /// Clusters without points take those that are farthest from their centres, with their weight; true where one did.
-  bool fill_empty(std::vector<double>& weights) {
-    std::vector<Index> empty;
-    for (Index j = 0; j < k_; ++j)
-      if (!(weights[static_cast<std::size_t>(j)] > 0)) empty.push_back(j);
-    if (empty.empty()) return false;
-    const auto* offered = reinterpret_cast<const Far*>(numbers(farthest_));
-    std::vector<Far> far(offered, offered + count(farthest_.shape()) / 4);
-    std::erase_if(far, [](const Far& one) { return one.row < 0 || !(one.square > 0); });
-    std::sort(far.begin(), far.end(), [](const Far& a, const Far& b) {
-      return a.square > b.square || (a.square == b.square && a.row < b.row);
-    });
-    auto next = far.begin();
-    bool moved = false;
-    for (const Index j : empty) {
-      while (next != far.end() && !(weights[static_cast<std::size_t>(next->label)] > next->weight)) ++next;
-      if (next == far.end()) break;
-      const auto from = static_cast<Index>(next->label);
-      const std::vector<double> point = points_.row(graph_, static_cast<Index>(next->row));
-      double* sums = numbers(sums_);
-      for (Index l = 0; l < d_; ++l) {
-        const double part = next->weight * point[static_cast<std::size_t>(l)];
-        sums[from * d_ + l] -= part, sums[j * d_ + l] = part;
-      }
-      weights[static_cast<std::size_t>(from)] -= next->weight, weights[static_cast<std::size_t>(j)] = next->weight;
-      ++next, moved = true;
-    }
-    return moved;
+    moves_.move(0, k_, sums, centres, centres);
+    moves_.finish(progress);
   }
 
   Graph& graph_;
   const Source& points_;
-  LloydOptions options_;
   Index k_, d_;
   CentreArrays centres_;
+  CentreMoves moves_;
   Array totals_;
   Array sums_, farthest_;  // empty where nothing is updated
 };
 
 }  // namespace
+
+CentreMoves::CentreMoves(Index k, Index d, Index panels, bool shifts, const LloydOptions& options)
+    : k_(k), d_(d), panels_(panels), shifts_(shifts), options_(options) {}
+
+void CentreMoves::begin(const double* totals, std::span<const Far> offered) {
+  weights_.assign(totals, totals + k_);
+  all_ = std::accumulate(weights_.begin(), weights_.end(), 0.0);
+  if (!(all_ > 0)) throw NumericalError("kmeans: all weights are zero; a positive one is needed.");
+  spread_ = totals[k_ + static_cast<Index>(Total::spread)];
+  mean_.assign(static_cast<std::size_t>(d_), 0.0), shift_ = mean_;
+  change_ = noise_ = 0;
+  refills_.clear();
+  std::vector<Index> empty;
+  for (Index j = 0; j < k_; ++j)
+    if (!(weights_[static_cast<std::size_t>(j)] > 0)) empty.push_back(j);
+  if (!empty.empty()) {
+    std::vector<Far> far(offered.begin(), offered.end());
+    std::erase_if(far, [](const Far& one) { return one.row < 0 || !(one.square > 0); });
+    std::sort(far.begin(), far.end(), [](const Far& a, const Far& b) {
+      return a.square > b.square || (a.square == b.square && a.row < b.row);
+    });
+    auto next = far.begin();
+    for (const Index j : empty) {
+      while (next != far.end() && !(weights_[static_cast<std::size_t>(next->label)] > next->weight)) ++next;
+      if (next == far.end()) break;
+      const auto from = static_cast<Index>(next->label);
+      refills_.push_back({static_cast<Index>(next->row), from, j, next->weight});
+      weights_[static_cast<std::size_t>(from)] -= next->weight, weights_[static_cast<std::size_t>(j)] = next->weight;
+      ++next;
+    }
+  }
+  const double left = std::accumulate(weights_.begin(), weights_.end(), 0.0);
+  square_ = left > 0 ? spread_ / left : 0;  // Σ w ‖x - s‖² / Σ w
+}
+
+void CentreMoves::note(Index, Index rows, const double* sums, const double* centres) {
+  for (Index j = 0; j < rows; ++j)
+    for (Index l = 0; l < d_; ++l) {
+      mean_[static_cast<std::size_t>(l)] += sums[j * d_ + l];
+      shift_[static_cast<std::size_t>(l)] += centres[j * d_ + l];
+    }
+}
+
+void CentreMoves::refill(const Refill& refill, const double* point, Index first, Index rows, double* sums) const {
+  const Index from = refill.from - first, to = refill.to - first;
+  for (Index l = 0; l < d_; ++l) {
+    const double part = refill.weight * point[l];
+    if (from >= 0 && from < rows) sums[from * d_ + l] -= part;
+    if (to >= 0 && to < rows) sums[to * d_ + l] = part;
+  }
+}
+
+void CentreMoves::move(Index first, Index rows, const double* sums, const double* centres, double* to) {
+  for (Index j = 0; j < rows; ++j) {
+    const double weight = weights_[static_cast<std::size_t>(first + j)];
+    const double *sum = sums + j * d_, *centre = centres + j * d_;
+    double* moved = to + j * d_;
+    double length = weight;
+    if (options_.unit) length = std::sqrt(std::inner_product(sum, sum + d_, sum, 0.0));
+    if (!(weight > 0) || !(length > 0)) {  // it stays where it is
+      if (moved != centre) std::copy_n(centre, d_, moved);
+      continue;
+    }
+    double of_centre = 0;
+    for (Index l = 0; l < d_; ++l) {
+      const double mean = sum[l] / length, step = mean - centre[l];
+      change_ += step * step;
+      of_centre += mean * mean;
+      moved[l] = mean;
+    }
+    noise_ += of_centre + square_ * (weight / length) * (weight / length);
+  }
+}
+
+void CentreMoves::finish(Progress& progress) const {
+  if (progress.least_move < 0) progress.least_move = least_move();
+  const double noise = noise_ * (rounding * rounding * static_cast<double>(panels_));
+  progress.converged = refills_.empty() && change_ <= std::max(progress.least_move, noise);
+}
+
+/// tol times the mean variance of the columns: of Σ w ‖x - s‖² about a shift s, the mean of the centres.
+double CentreMoves::least_move() const {
+  double beside = 0;
+  for (std::size_t l = 0; l < mean_.size(); ++l) {
+    const double off = mean_[l] / all_ - (shifts_ ? shift_[l] / static_cast<double>(k_) : 0);
+    beside += off * off;
+  }
+  return options_.tol * std::max(0.0, spread_ / all_ - beside) / static_cast<double>(d_);
+}
 
 void list_progress(StateParts& parts, Progress& progress) {
   parts.values("weights", progress.weights);

@@ -1,5 +1,7 @@
 #pragma once
 // Lloyd's iterations: one read of the points each.
+#include <span>
+
 #include "flagstone/algorithms/cluster/source.hpp"
 #include "flagstone/runtime/resume/stages.hpp"
 
@@ -18,6 +20,43 @@ struct Progress {
   double least_move = -1;  // Σ ‖Δc‖² that stops; not known before the first pass
   std::vector<double> weights;
   bool converged = false;
+};
+
+/// Centres become the means of their points, block after block of them; clusters that lost all their points take those
+/// that are farthest from their centres. One way of it, whether all centres are one block or lie on disk: blocks come
+/// in their order, so that each sum over centres is the same.
+class CentreMoves {
+ public:
+  /// Of k centres; `panels`: of the points, whose sums round; `shifts`: spreads are those about the mean of centres.
+  CentreMoves(Index k, Index d, Index panels, bool shifts, const LloydOptions& options);
+  /// One cluster takes a point of another.
+  struct Refill {
+    Index row, from, to;
+    double weight;
+  };
+  /// After a pass: its totals (1 x (k + 3)), and the points that it offers.
+  void begin(const double* totals, std::span<const Far> offered);
+  const std::vector<Refill>& refills() const { return refills_; }
+  /// Of centres [first, first + rows): their sums as they were added, and where they stand.
+  void note(Index first, Index rows, const double* sums, const double* centres);
+  /// The sums after it, where its clusters are among these.
+  void refill(const Refill& refill, const double* point, Index first, Index rows, double* sums) const;
+  /// to := where they go; it may be `centres`.
+  void move(Index first, Index rows, const double* sums, const double* centres, double* to);
+  /// All have moved: whether that was the last time.
+  void finish(Progress& progress) const;
+
+ private:
+  double least_move() const;
+
+  Index k_, d_, panels_;
+  bool shifts_;
+  LloydOptions options_;
+  std::vector<double> weights_;  // of clusters, once they are refilled
+  std::vector<Refill> refills_;
+  std::vector<double> mean_, shift_;  // Σ over points; Σ over centres
+  double all_ = 0, spread_ = 0, square_ = 0;
+  double change_ = 0, noise_ = 0;  // noise: Σ (‖c‖² + mean ‖x‖²), of which rounding² P is no move
 };
 
 /// Moves centres (k x d float64 in memory) until they stay or for so many iterations. Clusters that lost all their

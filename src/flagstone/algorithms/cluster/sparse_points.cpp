@@ -15,9 +15,6 @@
 namespace flagstone::cluster {
 namespace {
 
-/// Seconds of a stored value beside the product: looked at for its norm, rounded, its distance, its sum.
-constexpr double value_seconds = 5e-9;
-
 /// Centres by coordinates, and their squares: 4 d (k in whole steps) + 8 k bytes for one pass.
 struct Turned {
   Turned(Graph& graph, const CentreArrays& centres)
@@ -36,25 +33,16 @@ struct Turned {
 };
 
 /// One panel of one pass, as the value of a call. Its tiles: those of the reader, then the centres and the others.
-struct SparsePass final : CallValue {
-  SparsePass(const sparse::CsrOperand& a, Index panel)
-      : reader(a, a.panels[static_cast<std::size_t>(panel)], Dtype::float64, false), cols(a.matrix.cols) {}
+struct SparsePass final : CallValue, SparsePanel {
+  SparsePass(const sparse::CsrOperand& a, Index panel) : SparsePanel(a, panel) {}
 
-  sparse::PanelReader reader;
-  Index cols, k = 0, base = 0, most = 0;
-  bool unit = false;
-  Asked asked;
+  Index base = 0, most = 0;
   kernel::Stream stream;
   int weights = -1, labels = -1, sums = -1, totals = -1, farthest = -1, state = -1, counts = -1, offers = -1,
       beside = -1;
   int centres = -1, columns = -1;
 
-  Index width() const { return kernel::scores_width(std::max<Index>(k, 1)); }
-  std::size_t rows_bytes() const { return RowBatch::bytes(cols, width()); }
-  std::size_t reader_bytes() const { return align_up(reader.scratch_bytes(), 64); }
-  std::size_t scratch_bytes() const {
-    return reader_bytes() + rows_bytes() + (most > 0 ? static_cast<std::size_t>(reader.rows()) * 8 : 0);
-  }
+  std::size_t scratch_bytes() const { return bytes() + (most > 0 ? static_cast<std::size_t>(reader.rows()) * 8 : 0); }
   TurnedCentres seen(std::span<const Tile> tiles) const {
     if (k == 0) return {};
     return {CentreArrays::seen(tiles.subspan(static_cast<std::size_t>(centres)), k, unit),
@@ -62,28 +50,6 @@ struct SparsePass final : CallValue {
   }
   Weights weight(std::span<const Tile> tiles) const {
     return {weights < 0 ? nullptr : &tiles[static_cast<std::size_t>(weights)], asked.who, reader.row()};
-  }
-  /// A batch has room for a value of each column, and squares of duplicates are not those of their sum.
-  void check_lengths(Index row, const kernel::CsrRows& step) const {
-    for (Index i = 0; i < step.rows; ++i)
-      if (const Index stored = step.pointers[i + 1] - step.pointers[i]; stored > cols)
-        throw FormatError(asked.who + ": row " + std::to_string(reader.row() + row + i) + " of " + asked.points +
-                          " has " + std::to_string(stored) + " values and there are " + std::to_string(cols) +
-                          " columns; sum its duplicates first (fl.from_blocks does).");
-  }
-  /// use(first row in the panel, batch) for all rows, loaded.
-  template <class Use>
-  void each(std::span<const Tile> tiles, std::byte* memory, Use&& use) const {
-    RowBatch batch(memory + reader_bytes(), cols, width());
-    reader.stream(tiles, memory, [&](Index row, const kernel::CsrRows& step) {
-      check_lengths(row, step);
-      for (Index at = 0; at < step.rows;) {
-        const Index rows = batch.load(step, at, unit);
-        if (batch.bad_row() >= 0) refuse_bad(asked, reader.row() + row + at + batch.bad_row(), batch.bad_column());
-        use(row + at, batch);
-        at += rows;
-      }
-    });
   }
 };
 
@@ -140,7 +106,7 @@ void run_draw(const Call& call, std::span<const Tile> tiles) {
   const auto& pass = call.value_as<SparsePass>();
   const TurnedCentres centres = pass.seen(tiles);
   const Weights weights = pass.weight(tiles);
-  auto* keys = reinterpret_cast<double*>(tiles.back().data + pass.reader_bytes() + pass.rows_bytes());
+  auto* keys = reinterpret_cast<double*>(tiles.back().data + pass.bytes());
   pass.each(tiles, tiles.back().data, [&](Index at, RowBatch& batch) {
     if (pass.k > 0) batch.assign(centres);
     if (pass.k > 0 && pass.beside >= 0) batch.less(numbers_at(tiles, pass.beside) + at);
@@ -254,9 +220,7 @@ class SparseSource final : public Source {
   }
   void finish(Graph& graph, TaskSpec& task, Kernel kernel, const std::shared_ptr<SparsePass>& value) const {
     task.accesses.push_back(scratch(value->scratch_bytes()));
-    const auto nnz = static_cast<double>(value->reader.nnz()), k = static_cast<double>(value->k);
-    const double seconds = value->reader.convert_seconds() + nnz * (value_seconds + 0.03e-9 * k);
-    task.cost = {2 * nnz * k, seconds * sparse::reference_bytes_per_second, false, value->reader.decoded_bytes()};
+    task.cost = value->cost();
     task.calls = {Call(kernel, Dtype::float64, {TilePart{0}})};
     task.calls[0].flops = task.cost.flops;
     task.calls[0].value = value;
@@ -267,7 +231,34 @@ class SparseSource final : public Source {
   sparse::CsrOperand a_;
 };
 
+/// Seconds of a stored value beside the product: looked at for its norm, rounded, its distance, its sum.
+constexpr double value_seconds = 5e-9;
+
 }  // namespace
+
+SparsePanel::SparsePanel(const sparse::CsrOperand& a, Index panel)
+    : reader(a, a.panels[static_cast<std::size_t>(panel)], Dtype::float64, false), cols(a.matrix.cols) {}
+
+std::size_t SparsePanel::reader_bytes() const { return align_up(reader.scratch_bytes(), 64); }
+
+Cost SparsePanel::cost() const {
+  const auto nnz = static_cast<double>(reader.nnz()), some = static_cast<double>(k);
+  const double seconds = reader.convert_seconds() + nnz * (value_seconds + 0.03e-9 * some);
+  return {2 * nnz * some, seconds * sparse::reference_bytes_per_second, false, reader.decoded_bytes()};
+}
+
+/// A batch has room for a value of each column, and squares of duplicates are not those of their sum.
+void SparsePanel::check_lengths(Index row, const kernel::CsrRows& step) const {
+  for (Index i = 0; i < step.rows; ++i)
+    if (const Index stored = step.pointers[i + 1] - step.pointers[i]; stored > cols)
+      throw FormatError(asked.who + ": row " + std::to_string(reader.row() + row + i) + " of " + asked.points +
+                        " has " + std::to_string(stored) + " values and there are " + std::to_string(cols) +
+                        " columns; sum its duplicates first (fl.from_blocks does).");
+}
+
+void SparsePanel::refuse(Index row, const RowBatch& batch) const {
+  refuse_bad(asked, reader.row() + row + batch.bad_row(), batch.bad_column());
+}
 
 std::unique_ptr<Source> make_sparse_source(const PointsInput& x) { return std::make_unique<SparseSource>(x); }
 

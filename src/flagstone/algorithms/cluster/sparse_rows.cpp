@@ -80,6 +80,10 @@ double RowBatch::product(Index i, const double* centre) const {
   return sum * scales_[i];
 }
 
+double RowBatch::score(Index i, const TurnedCentres& centres, Index j) const {
+  return (centres.seen.unit ? 0 : centres.squares[j] / 2) - product(i, centres.seen.exact + j * centres.seen.d);
+}
+
 /// Differences where values are stored; what the centre has beside them is ‖c‖² less its part there.
 double RowBatch::distance(Index i, const TurnedCentres& centres, Index j) const {
   const double* centre = centres.seen.exact + j * centres.seen.d;
@@ -117,8 +121,7 @@ Index RowBatch::assign(const TurnedCentres& centres) {
       best = 0;
       for (Index j = 0; j < k; ++j) {
         if (!all && !(centres.seen.half[j] - row[j] <= most)) continue;
-        const double product = this->product(i, centres.seen.exact + j * centres.seen.d);
-        const double score = (centres.seen.unit ? 0 : centres.squares[j] / 2) - product;
+        const double score = this->score(i, centres, j);
         if (score < least) least = score, best = j;
       }
     }

@@ -34,6 +34,8 @@ class RowBatch {
   Index assign(const TurnedCentres& centres);
 
   const std::int32_t* labels() const { return labels_; }
+  /// In float64 what decides between centres, for row i and centre j: ‖c‖²/2 - x·c; of unit vectors -x·c.
+  double score(Index i, const TurnedCentres& centres, Index j) const;
   const double* squares() const { return distances_; }
   /// Less so much of each row of the batch.
   void less(const double* beside);

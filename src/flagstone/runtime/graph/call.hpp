@@ -77,6 +77,9 @@ enum class Kernel : std::uint8_t {
   take_nearest,             // of each query the nearest points so far
   take_within,              // of each query the points within a radius
   point_distances,          // to := distances of points from centres
+  round_centres,            // a block of centres, rounded about their mean
+  assign_to_block,          // of each point of a panel the nearest centre so far
+  sum_of_block,             // of each centre of a block the sum of its points
   stencil_block,            // a block of a field, some steps on
   stencil_copy,             // part of a field := pieces of another
   stencil_strip,            // rows of some planes of a field at each level of a superstep

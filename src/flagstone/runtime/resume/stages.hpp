@@ -133,6 +133,8 @@ class Stages {
   void offer(std::optional<double> done = {});
   /// Whether anything is saved at all.
   bool saving() const { return checkpoint_ != nullptr; }
+  /// Where it is saved, and files beside it lie.
+  const std::string& directory() const { return checkpoint_->directory(); }
   /// Whether a dead process saved a state of this name.
   bool has(const std::string& name) const { return checkpoint_ && checkpoint_->has_state(name); }
 
