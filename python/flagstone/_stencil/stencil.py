@@ -22,20 +22,18 @@ from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
 from .choice import StencilScheme, components_of, scheme_of, told_scheme
 from .compare import METHODS, StencilFunction
-from .fields import set_stages
 from .given.arguments import extents, listed, number, point_in, series_of, shown, whole_number
 from .given.boundary import set_edges
 from .given.operands import coefficient, given_states, several
 from .given.rows import Copies
-from .given.weights import given_weights, spacings
+from .given.weights import spacings
 from .kernel.rates import KernelRates, worth_measuring
-from .kernel.rows import RowKernel
 from .places import Places
-from .record import told_call, told_weights
+from .record import told_call
 from .reductions import Reductions
 from .result import StencilResult
 from .snapshots import Snapshot, given_snapshots
-from .trace import set_function, traced
+from .step_kernel import StepField, set_kernel
 
 __all__ = ["StencilResult", "stencil"]
 
@@ -47,7 +45,6 @@ class _Stencil(Routine[StencilResult]):
     """The checked arguments of one call."""
 
     operation = "stencil"
-    told_kernel: Any  #: as records have it
     replaced: Sequence[int] = ()  #: of several fields: by how many stages each
     stages: int = 1  #: of a step
 
@@ -63,54 +60,15 @@ class _Stencil(Routine[StencilResult]):
             coefficient(call, one, i, self.shape, self.dtype) for i, one in enumerate(several(coefficients))
         ]
         self.core = _core.Stencil(list(self.shape), self.dtype.name, self.steps)
-        self._set_kernel(kernel)
+        field = StepField(
+            call.who, len(self.shape), self.dtype, self.order, len(self.coefficients), self.names
+        )
+        self.kernel = set_kernel(self.core, kernel, field, float(math.prod(self.shape)) * self.steps)
         call.on(*(path for one in self.states for path in one.paths))
         self.given = list(self.states), list(self.coefficients)  # before copies take their places
         self.copies = Copies(call.memory)
         self.copies.replace(self.states)
         self.copies.replace(self.coefficients)
-
-    def _set_kernel(self, kernel: Any) -> None:
-        who, ndim, given = self.call.who, len(self.shape), len(self.coefficients)
-        if self.names:
-            self.kernel, self.told_kernel, self.replaced = set_stages(
-                who, self.core, kernel, self.names, ndim, self.dtype, given
-            )
-            self.stages = len(kernel) if isinstance(kernel, (list, tuple)) else 1
-            self.kernel_text = self.told_kernel
-        elif isinstance(kernel, (Mapping, np.ndarray)):
-            weights = given_weights(who, kernel, ndim)
-            form = {(1, 0): "sum", (1, 1): "grow", (1, 2): "grow_source", (2, 0): "swing", (2, 1): "wave",
-                    (2, 2): "damped_wave"}.get((self.order, given))  # fmt: skip
-            if form is None:
-                raise ValueError(
-                    f"{who}: {given} coefficients were given; a kernel of weights takes 2 at most."
-                )
-            if any(w.imag for w in weights.values()):
-                raise TypeError(
-                    f"{who}: weights are complex; real ones are needed (or a function as the kernel)."
-                )
-            self.core.weights(form, [(list(at), w) for at, w in sorted(weights.items())])
-            self.told_kernel = told_weights(weights)
-            self.kernel, self.kernel_text = f"{len(weights)} weights", f"{form} {sorted(weights.items())}"
-        elif isinstance(kernel, RowKernel):
-            kernel.check(who, ndim, self.dtype, self.order, given)
-            kernel.tell(self.core)
-            self.kernel, self.told_kernel = f"function {kernel.name} of rows", kernel.told
-            self.kernel_text = kernel.told
-        elif callable(kernel):
-            kernel = getattr(
-                kernel, "py_func", kernel
-            )  # of Numba's: traced, and compiled where it is long enough
-            value = traced(who, kernel, ndim, self.dtype, self.order, given)
-            updates = float(math.prod(self.shape)) * self.steps
-            self.kernel, self.kernel_text = set_function(self.core, value, self.dtype, updates)
-            self.told_kernel = self.kernel_text.removeprefix(self.kernel)
-        else:
-            raise TypeError(
-                f"{who}: the kernel is {type(kernel).__name__}; weights (a mapping of offsets, an odd-shaped "
-                "array), a function of neighbours or one of rows (row_kernel) is needed."
-            )
 
     def edges(self, boundary: Any) -> None:
         """Say what lies beyond the edges."""
@@ -128,7 +86,7 @@ class _Stencil(Routine[StencilResult]):
         for snapshot in found:
             snapshot.tell(self.core)
         self.reductions = Reductions(who, reductions, until, check, self.dtype, self.names)
-        self.reductions.check_state(self.shape, self.replaced)
+        self.reductions.check_state(self.shape, self.kernel.replaced)
         self.reductions.tell(self.core)
         self.spacing = None if spacing is None else spacings(who, len(self.shape), spacing)
         self.dt = None if dt is None else number(who, "dt", dt)
@@ -179,10 +137,10 @@ class _Stencil(Routine[StencilResult]):
             )
         if self.names and method == "al3":
             raise ValueError(f"{who}: al3 takes one field, and the state is a dict; leave the method out.")
-        if self.changing and method == "al4" and self.stages > 1:
+        if self.changing and method == "al4" and self.kernel.stages > 1:
             raise ValueError(
                 f"{who}: an edge is a function of the step, which al4 takes of one stage; there are "
-                f"{self.stages}: leave the method out."
+                f"{self.kernel.stages}: leave the method out."
             )
         if blocks and method == "auto":
             method = "al1"
@@ -197,14 +155,14 @@ class _Stencil(Routine[StencilResult]):
     def measure(self) -> None:
         """Give the choice the rates of disk and kernel, where the loop is long enough."""
         long = not self.names and worth_measuring(float(math.prod(self.shape)) * self.steps)
-        told = self.kernel_text, self.dtype, self.order, len(self.coefficients)
+        told = self.kernel.key, self.dtype, self.order, len(self.coefficients)
         self.rates = KernelRates(self.call, self.core, *told) if long else None
 
     @property
     def what(self) -> str:
         """What plans and statistics call it."""
         field = f"{shape_text(self.shape)} {self.dtype.name}"
-        return f"stencil {field}, {self.steps} steps of {self.kernel}, {self.boundary}"
+        return f"stencil {field}, {self.steps} steps of {self.kernel.text}, {self.boundary}"
 
     def job(self, at: At) -> _core.Job:
         """Return the time loop as a job."""
@@ -229,7 +187,7 @@ class _Stencil(Routine[StencilResult]):
     def arguments(self) -> dict[str, Any]:
         """Return what decides the bits."""
         return told_call(
-            *self.given, self.fields.snapshots, self.sources, kernel=self.told_kernel, steps=self.steps,
+            *self.given, self.fields.snapshots, self.sources, kernel=self.kernel.told, steps=self.steps,
             boundary=self.sides, receivers=self.receivers, names=self.names, spacing=self.spacing, dt=self.dt,
             reductions=self.reductions.names, until=self.reductions.until, check=self.reductions.check,
         )  # fmt: skip
@@ -295,7 +253,7 @@ class _Stencil(Routine[StencilResult]):
         self.scheme = scheme = scheme_of(
             self.core, self.shape, self.dtype.itemsize, len(self.states), self.steps
         )
-        note = told_scheme(scheme, self.block, self.kernel, self.ranks)
+        note = told_scheme(scheme, self.block, self.kernel.text, self.ranks)
         return How(scheme.method, scheme.supersteps, note)
 
     def result(self, job: Any) -> StencilResult:
