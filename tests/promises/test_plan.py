@@ -58,13 +58,16 @@ def measure(name: str) -> list[dict]:
 @pytest.mark.parametrize("name", PLANNED)
 def test_plan_against_actual(operands, name):
     """Which tile stays in the cache, or which sum spills, timing decides: one of three runs is as planned."""
+    spilled = 0.1 if name.startswith("qr") else 0.05
+    if "centers on disk" in name:  # two blocks in all: one sum more that spills is a third of what is written
+        spilled = 0.35
     for attempt in range(3):
         entries = json.loads(output_of(__file__, name, folder=operands).splitlines()[-1])
         for entry in entries:
             check_laws(entry, "krylov" in name)
         try:
             for entry in entries:
-                check_bytes(entry, "krylov" in name, 0.1 if name.startswith("qr") else 0.05)
+                check_bytes(entry, "krylov" in name, spilled)
             return
         except AssertionError:
             if attempt == 2:

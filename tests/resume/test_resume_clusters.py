@@ -44,16 +44,14 @@ def test_centers_on_disk_killed_between_iterations(process, tmp_path):
     fl.from_numpy(x[:900], str(tmp_path / "seeds.zarr"))  # 864 are a block
     whole = process(_STORED)
     (tmp_path / "found.zarr").rename(tmp_path / "whole.zarr")
-    for kill in (1, 4):
-        process(_STORED, kill=kill)
-        (left,) = left_at(tmp_path / "found.zarr")
-        assert 0 < left.done < 1
-        again = process(
-            'fl.resume("found.zarr", memory="400MiB")\nresult = told() | {"digest": digest("found.zarr")}'
-        )
-        assert again["digest"] == whole["digest"]
-        assert again["flops"] < whole["flops"]
-        (tmp_path / "found.zarr").rename(tmp_path / f"found{kill}.zarr")
+    process(_STORED, kill=2)
+    (left,) = left_at(tmp_path / "found.zarr")
+    assert 0 < left.done < 1
+    again = process(
+        'fl.resume("found.zarr", memory="400MiB")\nresult = told() | {"digest": digest("found.zarr")}'
+    )
+    assert again["digest"] == whole["digest"]
+    assert again["flops"] < whole["flops"]
 
 
 _NEAR = """
