@@ -11,7 +11,7 @@ import numpy as np
 from .. import _core
 from .fields import set_stages
 from .given.weights import given_weights
-from .kernel.rows import RowKernel
+from .kernel.rows import RowKernel, set_rows
 from .record import told_weights
 from .trace import set_function, traced
 
@@ -55,9 +55,8 @@ def set_kernel(core: _core.Stencil, kernel: Any, of: StepField, updates: float) 
     if isinstance(kernel, (Mapping, np.ndarray)):
         return _set_weights(core, given_weights(of.who, kernel, of.ndim), of)
     if isinstance(kernel, RowKernel):
-        kernel.check(of.who, of.ndim, of.dtype, of.order, of.coefficients)
-        kernel.tell(core)
-        return StepKernel(f"function {kernel.name} of rows", kernel.told, kernel.told)
+        told = set_rows(core, kernel, of.who, of.ndim, of.dtype, of.order, of.coefficients)
+        return StepKernel(f"function {kernel.name} of rows", told, told)
     if not callable(kernel):
         raise TypeError(
             f"{of.who}: the kernel is {type(kernel).__name__}; weights (a mapping of offsets, an odd-shaped "

@@ -14,7 +14,7 @@ import numpy as np
 from ... import _core
 from ..given.arguments import number, shown, whole_number
 
-__all__ = ["RowKernel", "row_kernel"]
+__all__ = ["RowKernel", "row_kernel", "set_rows"]
 
 _DTYPES = "fciu"  # what fields hold, by kind
 _MOST_COEFFICIENTS = 64
@@ -45,33 +45,12 @@ class RowKernel:
         self.coefficients, self.flops = coefficients, flops
         self.name = getattr(function, "__name__", "a function")
         self._rows: list[tuple[str, list[int], int]] = []
-        self._text = _told(getattr(function, "py_func", function))
+        self._code = _code(getattr(function, "py_func", function))
         self._compiled = _compiled(function, self._wrapper(), dtype)
 
     def __repr__(self) -> str:
         order = ", order=2" if self.order == 2 else ""
         return f"<RowKernel {self.name}: radius {self.radius}, {self.dtype}{order}>"
-
-    @property
-    def told(self) -> str:
-        """A text that is another one for another function."""
-        return f"rows {self.radius} {self.order} {self.coefficients} {self._text}"
-
-    def check(self, who: str, ndim: int, dtype: np.dtype[Any], order: int, coefficients: int) -> None:
-        """Refuse a state that is another than the function was compiled for."""
-        asked = (len(self.radius), self.dtype, self.order, self.coefficients)
-        given = (ndim, dtype, order, coefficients)
-        if asked == given:
-            return
-        told = "{} axes, {}, time order {} and {} coefficients"
-        raise ValueError(
-            f"{who}: the kernel is for {told.format(*asked)}; the state has {told.format(*given)}. Make it "
-            "with row_kernel for these."
-        )
-
-    def tell(self, core: _core.Stencil) -> None:
-        """Make it the kernel of a loop."""
-        core.row_function(self._compiled.address, self._rows, list(self.radius), self.flops)
 
     def _wrapper(self) -> str:
         """Return ``row(n, to, rows)``, which makes arrays of addresses; notes what each row is."""
@@ -173,6 +152,23 @@ def row_kernel(
     )
 
 
+def set_rows(
+    core: _core.Stencil, kernel: RowKernel, who: str, ndim: int, dtype: np.dtype[Any], order: int,
+    coefficients: int,
+) -> str:  # fmt: skip
+    """Make a function of rows the kernel of a loop; return a text that is another one for another function."""
+    asked = (len(kernel.radius), kernel.dtype, kernel.order, kernel.coefficients)
+    given = (ndim, dtype, order, coefficients)
+    if asked != given:
+        told = "{} axes, {}, time order {} and {} coefficients"
+        raise ValueError(
+            f"{who}: the kernel is for {told.format(*asked)}; the state has {told.format(*given)}. Make it "
+            "with row_kernel for these."
+        )
+    core.row_function(kernel._compiled.address, kernel._rows, list(kernel.radius), kernel.flops)
+    return f"rows {kernel.radius} {order} {coefficients} {kernel._code}"
+
+
 def _compiled(function: Callable[..., None], wrapper: str, dtype: np.dtype[Any]) -> Any:
     """Return the wrapper of a function as a C function of Numba's."""
     try:
@@ -197,7 +193,7 @@ def _compiled(function: Callable[..., None], wrapper: str, dtype: np.dtype[Any])
         ) from error
 
 
-def _told(function: Any) -> str:
+def _code(function: Any) -> str:
     """Return a digest of a function's code, its constants and what it closes over."""
     digest = hashlib.sha256()
 
@@ -220,7 +216,7 @@ def _told(function: Any) -> str:
         if isinstance(value, np.ndarray):
             digest.update(name.encode() + value.tobytes())
         elif hasattr(value, "__code__"):
-            digest.update(f"{name} {'itself' if value is function else _told(value)}".encode())
+            digest.update(f"{name} {'itself' if value is function else _code(value)}".encode())
         else:
             digest.update(f"{name} {value!r}".encode())
     return digest.hexdigest()
