@@ -156,7 +156,7 @@ def set_rows(
     core: _core.Stencil, kernel: RowKernel, who: str, ndim: int, dtype: np.dtype[Any], order: int,
     coefficients: int,
 ) -> str:  # fmt: skip
-    """Make a function of rows the kernel of a loop; return a text that is another one for another function."""
+    """Make a function of rows the kernel of a loop; return a text that tells it from others."""
     asked = (len(kernel.radius), kernel.dtype, kernel.order, kernel.coefficients)
     given = (ndim, dtype, order, coefficients)
     if asked != given:
