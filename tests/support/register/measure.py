@@ -87,6 +87,13 @@ def moved() -> int:
     return sum(field("io", name) for name in ("rchar", "wchar"))
 
 
+def flops() -> float:
+    """Of the last call; a read of a part is none."""
+    with contextlib.suppress(fl.Error):
+        return fl.stats().flops
+    return 0.0
+
+
 def measured(name: str, variant: str, limit: int, workers: int) -> dict[str, Any]:
     """Makes the case, calls it under the limit, and says what the process held and moved."""
     call = ENTRIES[name].make(variant)
@@ -102,6 +109,7 @@ def measured(name: str, variant: str, limit: int, workers: int) -> dict[str, Any
         told |= {"least": error.least, "message": str(error)}
         error.__traceback__ = None
     else:
+        told["flops"] = flops()
         del result
     told["peak"] = peak_memory()
     told["moved"] = moved() - through
@@ -134,8 +142,8 @@ def fill_buffers(workers: int) -> None:
 def cases(name: str, variant: str, workers: int, steps: list[int] | str) -> list[dict[str, Any]]:
     """A limit that is too small, twice; then so many steps of 2 MiB above the least, up to twice that.
 
-    How many products the first run has at once is chance: buffers are filled behind it, and the least is
-    asked anew, so that a run does not begin with fewer than the next one finds.
+    How many products the first run has at once is chance: buffers are filled behind one that had any, and the
+    least is asked anew, so that a run does not begin with fewer than the next one finds.
     """
     first = measured(name, variant, MiB, workers)
     refused = measured(name, variant, MiB, workers)  # again: nothing is loaded for the first time
@@ -143,7 +151,7 @@ def cases(name: str, variant: str, workers: int, steps: list[int] | str) -> list
     runs: list[dict[str, Any]] = []
     for k in range(0, least // STEP + 1) if steps == "all" else steps:
         runs.append(measured(name, variant, min(least + int(k) * STEP, 2 * least), workers))
-        if len(runs) == 1:
+        if len(runs) == 1 and runs[0].get("flops"):
             fill_buffers(workers)
             least = measured(name, variant, MiB, workers).get("least", least)
     return [first, refused, *runs]
