@@ -34,12 +34,14 @@ LATE = (
 )
 
 
-def load_modules() -> None:
-    """Import what a first call would import."""
+def load_modules(draws: bool) -> None:
+    """Import what a first call would import; `draws`: it makes figures."""
     for name in LATE:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     warm_up()
+    if draws:
+        draw()
     for module in pkgutil.walk_packages(fl.__path__, "flagstone."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -58,6 +60,10 @@ def warm_up() -> None:
         place = io.BytesIO()
         pyarrow.parquet.write_table(table, place, use_dictionary=False, row_group_size=20_000)
         pyarrow.parquet.read_table(io.BytesIO(place.getvalue()))
+
+
+def draw() -> None:
+    """Let matplotlib make what it keeps of fonts and figures."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -159,6 +165,6 @@ def cases(name: str, variant: str, workers: int, steps: list[int] | str) -> list
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    load_modules()
+    load_modules(draws=sys.argv[1].startswith("verb"))
     for case in json.loads(sys.argv[2]):
         print(json.dumps(cases(sys.argv[1], *case)), flush=True)
