@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import zarr
 
 import flagstone as fl
 
@@ -114,8 +115,6 @@ def assign_expression(name):
 def assign_foreign(how):
     codec, version = how.split()
     more = {"compressors": None} if codec == "raw" else {}
-    import zarr  # half a second, of this entry alone
-
     made = zarr.create_array(
         "foreign.zarr", shape=(SIDE, SIDE), chunks=(512, 512), dtype="f4", overwrite=True,
         zarr_format=int(version), **more,

@@ -9,7 +9,6 @@ import io
 import json
 import pkgutil
 import sys
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -34,14 +33,12 @@ LATE = (
 )
 
 
-def load_modules(draws: bool) -> None:
-    """Import what a first call would import; `draws`: it makes figures."""
+def load_modules() -> None:
+    """Import what a first call would import."""
     for name in LATE:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     warm_up()
-    if draws:
-        draw()
     for module in pkgutil.walk_packages(fl.__path__, "flagstone."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -60,10 +57,6 @@ def warm_up() -> None:
         place = io.BytesIO()
         pyarrow.parquet.write_table(table, place, use_dictionary=False, row_group_size=20_000)
         pyarrow.parquet.read_table(io.BytesIO(place.getvalue()))
-
-
-def draw() -> None:
-    """Let matplotlib make what it keeps of fonts and figures."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -80,24 +73,15 @@ def field(file: str, name: str) -> int:
 
 
 def settled() -> int:
-    """Resident bytes without what any call that needs room takes back: what is kept for the next result,
-    and what the heap keeps of a result that was deleted."""
+    """Resident bytes without what is kept for the next result, which any call that needs room takes back."""
     gc.collect()
     fl._core.release_pages()
-    fl._core.trim()
     return field("status", "VmRSS") << 10
 
 
 def moved() -> int:
     """Bytes of files: read past the page cache and through it, and written."""
     return sum(field("io", name) for name in ("rchar", "wchar"))
-
-
-def flops() -> float:
-    """Of the last call; a read of a part is none."""
-    with contextlib.suppress(fl.Error):
-        return fl.stats().flops
-    return 0.0
 
 
 def measured(name: str, variant: str, limit: int, workers: int) -> dict[str, Any]:
@@ -115,7 +99,6 @@ def measured(name: str, variant: str, limit: int, workers: int) -> dict[str, Any
         told |= {"least": error.least, "message": str(error)}
         error.__traceback__ = None
     else:
-        told["flops"] = flops()
         del result
     told["peak"] = peak_memory()
     told["moved"] = moved() - through
@@ -125,46 +108,18 @@ def measured(name: str, variant: str, limit: int, workers: int) -> dict[str, Any
     return told
 
 
-def fill_buffers(workers: int) -> None:
-    """Let so many products run at once: BLAS keeps a buffer for each, and each dtype touches 3 to 4 MiB."""
-    begun = threading.Barrier(workers)
-    operands = [np.ones((1024, 1024), dtype) for dtype in ("float32", "float64")]
-    results = [[np.empty_like(a) for a in operands] for _ in range(workers)]  # of this thread's heap
-
-    def product(thread: int) -> None:
-        with fl.Runtime(memory="2GiB", workers=1):
-            for a, result in zip(operands, results[thread], strict=True):
-                fl.matmul(a[:8, :8], a[:8, :8])
-                begun.wait()
-                fl.matmul(a, a, out=result)
-
-    threads = [threading.Thread(target=product, args=(i,)) for i in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 def cases(name: str, variant: str, workers: int, steps: list[int] | str) -> list[dict[str, Any]]:
-    """A limit that is too small, twice; then so many steps of 2 MiB above the least, up to twice that.
-
-    How many products the first run has at once is chance: buffers are filled behind one that had any, and the
-    least is asked anew, so that a run does not begin with fewer than the next one finds.
-    """
+    """A limit that is too small, twice; then so many steps of 2 MiB above the least, up to twice that."""
     first = measured(name, variant, MiB, workers)
     refused = measured(name, variant, MiB, workers)  # again: nothing is loaded for the first time
     least = refused.get("least", 2 * refused["entry"])
-    runs: list[dict[str, Any]] = []
-    for k in range(0, least // STEP + 1) if steps == "all" else steps:
-        runs.append(measured(name, variant, min(least + int(k) * STEP, 2 * least), workers))
-        if len(runs) == 1 and runs[0].get("flops"):
-            fill_buffers(workers)
-            least = measured(name, variant, MiB, workers).get("least", least)
+    grid = range(0, least // STEP + 1) if steps == "all" else steps
+    runs = [measured(name, variant, min(least + int(k) * STEP, 2 * least), workers) for k in grid]
     return [first, refused, *runs]
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    load_modules(draws=sys.argv[1].startswith("verb"))
+    load_modules()
     for case in json.loads(sys.argv[2]):
         print(json.dumps(cases(sys.argv[1], *case)), flush=True)
