@@ -169,7 +169,7 @@ def test_the_plan_is_what_is_done_inside_the_limit(method, tmp_path):
         made = fl.stencil(heat(3), a, steps, memory=limit, out=tmp_path / f"o{more}.zarr", **options)
         done = fl.stats()
         assert done.peak_memory <= limit
-        # At their least al3 and al4 read some per cent more or less by what is evicted, which some hundred KiB decide.
+        # At the least limit some hundred KiB decide what is evicted, some per cent of the bytes.
         near = 0.01 if more else 0.1
         assert plan.bytes_read == pytest.approx(done.bytes_read, rel=near)
         assert plan.bytes_written == pytest.approx(done.bytes_written, rel=near)

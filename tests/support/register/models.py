@@ -145,7 +145,8 @@ def knn(kind):
     return lambda: fl.knn(queries, points, 4, out="neighbours.zarr")
 
 
-@entry("radius_neighbors", "radius_neighbors", variants=("points", "itself"))
+# stays: packing buffers of BLAS, a worker's once it has run beside the others.
+@entry("radius_neighbors", "radius_neighbors", variants=("points", "itself"), stays=8)
 def radius_neighbors(kind):
     queries = fl.open("short.npy")
     points = fl.open("tall.npy") if kind == "points" else None
