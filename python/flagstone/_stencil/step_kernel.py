@@ -44,6 +44,7 @@ class StepKernel:
     key: str  # another one for another kernel: of measured rates
     replaced: list[int] = field(default_factory=list)  # how many stages replace each field
     stages: int = 1
+    called: RowKernel | None = None  # by its address: its code lives as long as this does
 
 
 def set_kernel(core: _core.Stencil, kernel: Any, of: StepField, updates: float) -> StepKernel:
@@ -56,7 +57,7 @@ def set_kernel(core: _core.Stencil, kernel: Any, of: StepField, updates: float) 
         return _set_weights(core, given_weights(of.who, kernel, of.ndim), of)
     if isinstance(kernel, RowKernel):
         told = set_rows(core, kernel, of.who, of.ndim, of.dtype, of.order, of.coefficients)
-        return StepKernel(f"function {kernel.name} of rows", told, told)
+        return StepKernel(f"function {kernel.name} of rows", told, told, called=kernel)
     if not callable(kernel):
         raise TypeError(
             f"{of.who}: the kernel is {type(kernel).__name__}; weights (a mapping of offsets, an odd-shaped "
