@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -157,6 +158,25 @@ std::uint64_t without_aside(std::uint64_t bytes) {
 
 SetAside::SetAside(std::uint64_t bytes) : bytes_(bytes) { bytes_aside += bytes_; }
 SetAside::~SetAside() { bytes_aside -= bytes_; }
+
+/// Blocks are taken from the heap's end, emptied and freed, until one has no page.
+void trim_thread_heap() {
+#ifdef __GLIBC__
+  std::array<void*, 64> blocks;
+  std::size_t taken = 0;
+  while (taken < blocks.size()) {
+    char* block = static_cast<char*>(blocks[taken++] = std::malloc(MiB));
+    if (!block) break;
+    const auto first = align_up(reinterpret_cast<std::uintptr_t>(block));
+    const auto end = align_down(reinterpret_cast<std::uintptr_t>(block) + MiB);
+    void* const pages = reinterpret_cast<void*>(first + page_bytes);  // what the allocator notes lies before
+    unsigned char there = 0;
+    if (::mincore(pages, page_bytes, &there) != 0 || (there & 1) == 0) break;
+    ::madvise(pages, end - first - page_bytes, MADV_DONTNEED);
+  }
+  while (taken > 0) std::free(blocks[--taken]);
+#endif
+}
 
 std::uint64_t resident_bytes() { return without_aside(status_field("VmRSS")); }
 std::uint64_t peak_resident_bytes() { return without_aside(status_field("VmHWM")); }

@@ -1,13 +1,11 @@
 #include "flagstone/runtime/executor/executor.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <optional>
 
-#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/memory.hpp"
 #include "flagstone/base/signals_blocked.hpp"
 #include "flagstone/runtime/executor/nesting.hpp"
 
@@ -22,27 +20,6 @@ void fill_small_blocks() {
   std::array<void*, 7 * 8> blocks;
   for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = std::malloc(24 + i / 7 * 16);
   for (void* block : blocks) std::free(block);
-}
-
-/// malloc_trim() leaves the end of a thread's heap: up to M_TRIM_THRESHOLD, which grows to twice the largest block that
-/// was freed. 4 MiB a worker stayed behind functions of NumPy on tiles of 1 MiB. Blocks are taken from there, emptied
-/// and freed, until one has no page: the first is asked for in a microsecond.
-void trim_thread_heap() {
-#ifdef __GLIBC__
-  std::array<void*, 64> blocks;
-  std::size_t taken = 0;
-  while (taken < blocks.size()) {
-    char* block = static_cast<char*>(blocks[taken++] = std::malloc(MiB));
-    if (!block) break;
-    const auto first = align_up(reinterpret_cast<std::uintptr_t>(block));
-    const auto end = align_down(reinterpret_cast<std::uintptr_t>(block) + MiB);
-    void* const pages = reinterpret_cast<void*>(first + page_bytes);  // what the allocator notes lies before
-    unsigned char there = 0;
-    if (::mincore(pages, page_bytes, &there) != 0 || (there & 1) == 0) break;
-    ::madvise(pages, end - first - page_bytes, MADV_DONTNEED);
-  }
-  while (taken > 0) std::free(blocks[--taken]);
-#endif
 }
 
 constexpr auto shortest_wait = std::chrono::microseconds(20);  // that a timeline shows
@@ -68,7 +45,10 @@ Executor::Executor(Ring& ring, const RuntimeOptions& options, ScratchSpace scrat
       work(i);
       trim_thread_heap();
     });
-  reaper_ = std::thread([this] { transfers_.reap(); });
+  reaper_ = std::thread([this] {
+    transfers_.reap();
+    trim_thread_heap();
+  });
 }
 
 Executor::~Executor() {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "flagstone/base/memory.hpp"
 #include "flagstone/base/signals_blocked.hpp"
 
 namespace flagstone {
@@ -9,7 +10,12 @@ namespace flagstone {
 ThreadPool::ThreadPool(std::size_t threads, std::size_t waiting) : most_(waiting) {
   const SignalsBlocked blocked;
   try {
-    for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { work(i); });
+    for (std::size_t i = 0; i < threads; ++i) {
+      threads_.emplace_back([this, i] {
+        work(i);
+        trim_thread_heap();
+      });
+    }
   } catch (...) {  // no thread to be had: those that there are do
     if (threads_.empty()) throw;
   }

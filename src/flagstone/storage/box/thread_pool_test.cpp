@@ -2,11 +2,37 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <cstdlib>
 #include <stdexcept>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/memory.hpp"
 
 namespace flagstone {
 namespace {
+
+TEST(ThreadPool, ItsThreadsGiveBackWhatJobsFree) {
+  void* volatile large = std::malloc(16 * MiB);  // volatile: what nobody looks at is left out
+  std::free(large);  // from here on blocks below that come from the heap of a thread, which keeps 32 MiB
+  const std::uint64_t before = resident_bytes();
+  {
+    ThreadPool pool(2, 2);
+    for (int i = 0; i < 8; ++i)
+      pool.give([](std::size_t) {
+        std::array<volatile char*, 6> blocks;
+        for (volatile char*& block : blocks) {
+          block = static_cast<volatile char*>(std::malloc(4 * MiB));
+          for (std::size_t at = 0; at < 4 * MiB; at += page_bytes) block[at] = 1;
+        }
+        for (volatile char* block : blocks) std::free(const_cast<char*>(block));
+      });
+    pool.drain();
+    EXPECT_GT(resident_bytes(), before + 16 * MiB) << "else nothing is shown below";
+  }
+  EXPECT_LT(resident_bytes(), before + 2 * MiB);
+}
 
 TEST(ThreadPool, DoesEveryJobOnceAndBeginsThemInOrder) {
   std::atomic<int> sum{0};
