@@ -15,8 +15,6 @@
 namespace flagstone::linalg {
 namespace {
 
-constexpr Index wanted_chains = 16, least_chain = 8;  // sums at a time; steps of one, or adding up is felt
-
 Operand adjoint_of(const Operand& x, bool conjugate) {
   return {x.array, !x.transpose, x.conjugate != (conjugate && is_complex(x.array.dtype()))};
 }
@@ -48,8 +46,10 @@ class Update {
         tile_(symmetric_tile(a, adjoint_of(a, options.hermitian), c_out)),
         stages_(graph, options.checkpoint),
         finished_(stages_, c_out, {tile_.rows, tile_.cols}),
-        size_(
-            choose_square_superblock(a, adjoint_of(a, options.hermitian), c_out, tile_, room(graph), graph.workers())),
+        // Sums in place have whole tiles on the diagonal.
+        groups_(options.in_place ? 1 : rank_k_groups(ceil_div(a.rows(), tile_.rows), ceil_div(a.cols(), tile_.depth))),
+        size_(choose_square_superblock(a, adjoint_of(a, options.hermitian), c_out, tile_, room(graph), graph.workers(),
+                                       {groups_, b ? 2 : 1})),
         kept_a_(kept(a)),
         C_({c_out}, {a.rows(), tile_.rows, tile_.rows}, {a.rows(), tile_.cols, tile_.cols}) {
     if (b) kept_b_.emplace(kept(*b));
@@ -59,7 +59,6 @@ class Update {
     if (b) terms_.push_back({other, left(y), right(x), &*kept_b_, &kept_a_});
     steps_ = terms_[0].left.cols();
     half_of_diagonal_ = !b && steps_ > 0 && (options.hermitian || !is_complex(c_out.dtype()));
-    groups_ = options.in_place ? 1 : rank_k_groups(C_.rows(), steps_);  // sums have whole tiles on the diagonal
     for (Index i = 0; options.in_place && !half_of_diagonal_ && i < C_.rows(); ++i) {
       const Shape edge = C_(i, i).region.box.shape;
       diagonal_.push_back({graph.temporary(edge, c_out.dtype(), edge), whole(edge)});
@@ -204,6 +203,7 @@ class Update {
   ProductTile tile_;
   Stages stages_;
   FinishedTiles finished_;
+  Index groups_;  // sums of a tile of C
   Superblock size_;
   KeptOperand kept_a_;
   std::optional<KeptOperand> kept_b_;
@@ -211,16 +211,11 @@ class Update {
   std::vector<Tiled> sums_;       // of groups but the first, which sums in C itself
   std::vector<Region> diagonal_;  // of C in place, where its tiles on the diagonal are summed up whole
   std::vector<Term> terms_;
-  Index steps_ = 0, groups_ = 1;
+  Index steps_ = 0;
   bool half_of_diagonal_ = false;  // BLAS has no complex symmetric one of tiles in C order and any op
 };
 
 }  // namespace
-
-Index rank_k_groups(Index tiles, Index steps) {
-  const Index pairs = tiles * (tiles + 1) / 2;
-  return std::max<Index>(1, std::min(ceil_div(wanted_chains, std::max<Index>(1, pairs)), steps / least_chain));
-}
 
 void check_rank_k(const Operand& a, const Operand* b, const Array* c, const RankKOptions& options) {
   const auto say = [](Index rows, Index cols) { return std::to_string(rows) + " x " + std::to_string(cols); };

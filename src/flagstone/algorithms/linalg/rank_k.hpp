@@ -46,7 +46,4 @@ void check_rank_k(const Operand& a, const Operand* b, const Array* c, const Rank
 void rank_k(Graph& graph, const Operand& a, const Operand* b, const Array* c_in, const Array& c_out,
             const RankKOptions& options);
 
-/// How many sums the steps of the inner dimension are dealt out to. A function of the shape.
-Index rank_k_groups(Index tiles, Index steps);
-
 }  // namespace flagstone::linalg

@@ -45,7 +45,25 @@ TEST(RankK, TakesHalfOfTheFlopsAndWritesEachTileOnce) {
     const double bound = 8 * flops / std::sqrt(2.0 * static_cast<double>(capacity)) + 4.0 * n * k;
     EXPECT_LE(static_cast<double>(both.bytes_read), 2.5 * bound) << capacity;
   }
-  EXPECT_EQ(planned(4096, 1024, 300 * MiB, {}, true).flops, 2.0 * 4096 * 4096 * 1024 * (1 + 1.0 / 2));
+  EXPECT_EQ(planned(4096, 1024, 300 * MiB, {}, true).flops, 2.0 * 4096 * 4096 * 1024 * (1 + 1.0 / 4));
+}
+
+TEST(RankK, ReadsALongOperandOnceWhereATriangleFits) {
+  const Index n = 8192, k = 16384;  // 36 tiles of 4 MiB, and two panels of 32 MiB; of a whole square 256 MiB alone
+  const Statistics lower = planned(n, k, 224 * MiB, {.half = Half::lower});
+  EXPECT_EQ(static_cast<double>(lower.bytes_read), 4.0 * n * k);
+  EXPECT_EQ(static_cast<double>(lower.bytes_written), 4.0 * 36 * 1024 * 1024);
+}
+
+TEST(RankK, TilesAreSmallerBeforeTheyHaveSeveralSums) {
+  const auto edge = [](Index n) {
+    const Array a = planned_array({n, 4096}, Dtype::float32, {1024, 1024}),
+                c = planned_array({n, n}, Dtype::float32, {512, 512});
+    return linalg::symmetric_tile({a}, {a, true}, c).rows;
+  };
+  EXPECT_EQ(edge(16384), 2048);
+  EXPECT_EQ(edge(8192), 1024);
+  EXPECT_EQ(edge(1536), 1024);
 }
 
 TEST(RankK, DealsStepsOutWhereTilesAreFew) {

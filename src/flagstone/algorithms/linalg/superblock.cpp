@@ -12,6 +12,8 @@ namespace {
 
 // Rates that weigh bytes against requests and against idle workers when orders are compared; never arithmetic.
 constexpr double disk_bytes_per_second = 1.5e9, seconds_per_run = 4e-6, worker_flops_per_second = 1e11;
+// Of a symmetric product: sums at a time, enough for any number of workers; steps of one, or adding up is felt.
+constexpr Index wanted_chains = 16, least_chain = 8;
 constexpr std::size_t wanted_run = 16 * KiB;  // shorter runs cost the disk more than the bytes they carry
 
 /// Which way a flat file runs: along the inner dimension, across it, or neither (chunks; memory).
@@ -48,6 +50,9 @@ bool rows_share_pages(const Array& c) {
 
 int outer_of_a(const Operand& a) { return a.transpose ? 1 : 0; }
 int outer_of_b(const Operand& b) { return b.transpose ? 0 : 1; }
+
+/// Tiles of one triangle, its diagonal with them.
+Index pairs_of(Index tiles) { return tiles * (tiles + 1) / 2; }
 
 /// The multiple of `unit` nearest below `edge`, at least one unit, no longer than the extent needs.
 Index fit(Index edge, Index unit, Index extent) {
@@ -122,6 +127,9 @@ ProductTile symmetric_tile(const Operand& a, const Operand& b, const Array& c) {
   const Index n = c.shape()[0], edge = c.dtype() == Dtype::float32 ? 2048 : 1024;
   const Index unit = c.in_memory() || is_flat(c) ? 1 : std::lcm(c.chunks()[0], c.chunks()[1]);
   tile.rows = tile.cols = fit(edge, unit, n);
+  // Smaller tiles, rather than several sums of each, keep all workers busy: four of half the edge are no more memory.
+  if (pairs_of(ceil_div(n, std::max<Index>(1, tile.rows))) < wanted_chains && n > edge / 2)
+    tile.rows = tile.cols = fit(edge / 2, unit, n);
   // Few columns: a step is as long as makes a request of 2 MiB, or a task is too little work.
   const auto row = static_cast<Index>(size_of(c.dtype())) * std::max<Index>(1, std::min(tile.rows, n));
   tile.depth = fit(std::max(tile.depth, static_cast<Index>(2 * MiB) / row), tile.depth, std::max<Index>(a.cols(), 1));
@@ -130,9 +138,9 @@ ProductTile symmetric_tile(const Operand& a, const Operand& b, const Array& c) {
 
 namespace {
 
-/// Of all superblocks, or of square ones.
+/// Of all superblocks, or with `half` of the square ones.
 Superblock choose(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile, std::uint64_t budget,
-                  int workers, bool square, const Matrices& each) {
+                  int workers, const Matrices& each, const SymmetricSums* half) {
   const Index m = extent(c, 0), n = extent(c, 1), k = std::max<Index>(a.cols(), 1);
   const auto item = static_cast<double>(size_of(c.dtype()));
   const auto count_a = static_cast<double>(each.a), count_b = static_cast<double>(each.b);
@@ -143,16 +151,19 @@ Superblock choose(const Operand& a, const Operand& b, const Array& c, const Prod
   double least = std::numeric_limits<double>::infinity();
   const Index rows = ceil_div(m, tile.rows), cols = ceil_div(n, tile.cols), steps = ceil_div(k, tile.depth);
   for (Index pi = 1; pi <= rows; ++pi) {
-    for (Index pj = square ? pi : 1; pj <= (square ? pi : cols); ++pj) {
-      const double of_c = item * static_cast<double>(each.c);
-      const double c_bytes = c.in_memory() ? 0 : of_c * static_cast<double>(pi * tile.rows) * (pj * tile.cols);
+    for (Index pj = half ? pi : 1; pj <= (half ? pi : cols); ++pj) {
+      const bool triangle = half && pi >= rows;  // the one superblock lies on the diagonal: its two panels are one
+      const Index kept = triangle ? pairs_of(pi) : pi * pj;
+      const Index sums = (half ? half->sums : 1) - (c.in_memory() ? 1 : 0);
+      const double c_bytes =
+          item * static_cast<double>(each.c * sums * kept) * static_cast<double>(tile.rows * tile.cols);
       if (pi * pj > 1 && c_bytes > static_cast<double>(budget)) break;
       for (Index strip = 1; strip <= std::min<Index>(steps, 64); strip *= 2) {
         Superblock made{pi, pj};
         shape_box(stream_a, pi, strip, made.a_outer, made.a_depth);
         shape_box(stream_b, pj, strip, made.b_outer, made.b_depth);
-        made.bytes = static_cast<std::uint64_t>(c_bytes) + stream_bytes(stream_a, pi, made.a_outer, made.a_depth) +
-                     stream_bytes(stream_b, pj, made.b_outer, made.b_depth);
+        made.bytes = static_cast<std::uint64_t>(c_bytes) + stream_bytes(stream_a, pi, made.a_outer, made.a_depth);
+        if (!triangle || half->operands > 1) made.bytes += stream_bytes(stream_b, pj, made.b_outer, made.b_depth);
         const bool smallest = pi == 1 && pj == 1 && strip == 1;
         if (made.bytes > budget && !smallest) break;
         const double seconds = compute / static_cast<double>(std::min<Index>(workers, pi * pj)) +
@@ -171,12 +182,17 @@ Superblock choose(const Operand& a, const Operand& b, const Array& c, const Prod
 
 Superblock choose_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
                              std::uint64_t budget, int workers, const Matrices& each) {
-  return choose(a, b, c, tile, budget, workers, false, each);
+  return choose(a, b, c, tile, budget, workers, each, nullptr);
 }
 
 Superblock choose_square_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
-                                    std::uint64_t budget, int workers) {
-  return choose(a, b, c, tile, budget, workers, true, {});
+                                    std::uint64_t budget, int workers, const SymmetricSums& half) {
+  return choose(a, b, c, tile, budget, workers, {}, &half);
+}
+
+Index rank_k_groups(Index tiles, Index steps) {
+  return std::max<Index>(1,
+                         std::min(ceil_div(wanted_chains, std::max<Index>(1, pairs_of(tiles))), steps / least_chain));
 }
 
 }  // namespace flagstone::linalg

@@ -38,8 +38,17 @@ ProductTile symmetric_tile(const Operand& a, const Operand& b, const Array& c);
 /// The superblock with the least estimated seconds whose working set fits `budget`; the smallest one when none fits.
 Superblock choose_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
                              std::uint64_t budget, int workers, const Matrices& each = {});
-/// The same among square ones, for a product of which one triangle is computed: both operands come in the same boxes.
+/// Of a product of which one triangle is computed: the sums that each tile has, and the arrays that are multiplied (1:
+/// A and its adjoint, of which one panel is both where a superblock holds the whole triangle).
+struct SymmetricSums {
+  Index sums = 1;
+  int operands = 1;
+};
+
+/// The same among square ones, for such a product: both operands come in the same boxes.
 Superblock choose_square_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
-                                    std::uint64_t budget, int workers);
+                                    std::uint64_t budget, int workers, const SymmetricSums& half);
+/// Sums that the steps of the inner dimension are dealt out to. A function of the shape.
+Index rank_k_groups(Index tiles, Index steps);
 
 }  // namespace flagstone::linalg
