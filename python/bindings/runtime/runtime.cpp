@@ -108,10 +108,10 @@ Statistics run(Engine& engine, const Job& job, nb::handle progress, const std::s
   return engine.runtime.run(job.build, heartbeat(progress));
 }
 
-Statistics plan(Engine& engine, const Job& job) {
+Statistics plan(Engine& engine, const Job& job, std::uint64_t least) {
   const OneRun one(engine);
   const nb::gil_scoped_release unlocked;
-  return engine.runtime.plan(job.build, heartbeat({}));
+  return engine.runtime.plan(job.build, heartbeat({}), least);
 }
 
 std::uint64_t least_memory(Engine& engine, const Job& job) {
@@ -328,7 +328,7 @@ void bind_runtime(nb::module_& m) {
           "profile", [](Engine& e) { return e.runtime.profile(); },
           [](Engine& e, const MachineProfile& p) { e.runtime.profile() = p; })
       .def("run", &run, nb::arg("job"), nb::arg("progress").none(), nb::arg("who"), nb::arg("scratch_quota").none())
-      .def("plan", &plan)
+      .def("plan", &plan, nb::arg("job"), nb::arg("least") = 0)
       .def("least_memory", &least_memory)
       .def("check", &check, nb::arg("directory"), nb::arg("progress") = nb::none())
       .def("resize", &resize, nb::arg("directory"), nb::arg("shape"))

@@ -115,8 +115,9 @@ class RadiusNeighbors(SparseResult):
     def plan(self) -> Plan:
         """Count it on a virtual clock, as if there were few neighbours."""
         job = self._job()
-        least = self.call.least_memory(job)
-        counted = self.call.plan(job)
+        self.call.use_profile()  # what its probe takes is resident when the least is asked for
+        needed = self.call.engine.least_memory(job)
+        least, counted = self.call.rounded(needed), self.call.plan(job, needed)
         note = self._note(job, known=False)
         return self.call.to_plan(
             counted, least, self.what, f"exact, {self.metric}", max(1, job.stretches), note

@@ -117,10 +117,6 @@ class Call:
         _core.release_pages()
         _core.trim()
 
-    def least_memory(self, job: _core.Job) -> int:
-        """Return the least limit that works, rounded up to whole MiB with one to spare for drift."""
-        return self.rounded(self.engine.least_memory(job))
-
     def check_memory(self, job: _core.Job, beside: int = 0) -> None:
         """Refuse, before any data is moved, a limit that cannot work; `beside`: bytes yet to be touched."""
         resident = _core.resident_bytes()
@@ -179,10 +175,10 @@ class Call:
         while self.before_run:
             self.before_run.pop(0)()
 
-    def plan(self, job: _core.Job) -> _core.Statistics:
-        """Count a job on a virtual clock."""
+    def plan(self, job: _core.Job, least: int = 0) -> _core.Statistics:
+        """Count a job on a virtual clock. `least`: what the engine said that it needs, where it was asked."""
         self.use_profile()
-        return self.engine.plan(job)
+        return self.engine.plan(job, least)
 
     def plan_at(self, job: _core.Job, memory: int) -> _core.Statistics:
         """Count a job under another limit."""
@@ -192,7 +188,9 @@ class Call:
 
     def as_plan(self, job: _core.Job, what: str, method: str, passes: int, note: str = "") -> Plan:
         """Return the plan of a job whose method is known."""
-        return self.to_plan(self.plan(job), self.least_memory(job), what, method, passes, note)
+        self.use_profile()  # what its probe takes is resident when the least is asked for
+        least = self.engine.least_memory(job)
+        return self.to_plan(self.plan(job, least), self.rounded(least), what, method, passes, note)
 
     def to_plan(
         self,

@@ -137,10 +137,11 @@ class Routine(Generic[R_co]):
         self.call.use_profile()
         job = self.planned()
         beside = self.beside
-        least = self.call.rounded(self.call.engine.least_memory(job) + beside)
+        needed = self.call.engine.least_memory(job)
+        least = self.call.rounded(needed + beside)
         if least > self.call.memory and not self.plans_beyond:
             self.call.check_memory(job, beside)
-        counted = self.call.plan(job)
+        counted = self.call.plan(job, needed)
         how = self.how(job)
         if how.between:
             self.call.scratch_bytes["between passes"] = how.between

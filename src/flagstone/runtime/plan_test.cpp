@@ -53,6 +53,15 @@ TEST_F(PlanTest, WhatIsNamedIsEnoughForTheNextPlan) {
   EXPECT_NO_THROW(Runtime({.memory = least, .workers = 2, .scratch = folder_.path()}).plan(builder));
 }
 
+TEST_F(PlanTest, WalksTheGraphOnceWhereTheLeastIsKnown) {
+  int walks = 0;
+  const auto builder = [&](Graph& graph) { ++walks, by_columns(graph); };
+  Runtime runtime({.memory = 1 * GiB, .workers = 2, .scratch = folder_.path()});
+  const std::uint64_t least = runtime.least_memory(builder);
+  EXPECT_EQ(runtime.plan(builder, {}, least).least_memory, least);
+  EXPECT_EQ(walks, 2);
+}
+
 TEST_F(PlanTest, OfAProcessThatShrinksMeanwhile) {
   Buffer held(96 * MiB);
   std::fill_n(held.data(), held.size(), std::byte{1});

@@ -297,10 +297,10 @@ void Runtime::throw_too_small(std::uint64_t least) const {
 }
 
 Statistics Runtime::plan(const std::function<void(Graph&)>& builder,
-                         const std::function<void(const Statistics&)>& heartbeat) {
+                         const std::function<void(const Statistics&)>& heartbeat, std::uint64_t least) {
   std::uint64_t entry = resident_bytes();
   const std::uint64_t memory = impl_->options.memory;
-  const std::uint64_t least = least_memory(builder, heartbeat);
+  if (least == 0) least = least_memory(builder, heartbeat);
   if (memory + allowed_drift < least) throw_too_small(least);
   entry = std::min(entry, resident_bytes());  // the process may have shrunk, and the least counts from there
   const std::uint64_t held = entry + reserve();

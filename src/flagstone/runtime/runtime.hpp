@@ -28,9 +28,10 @@ class Runtime {
   /// it.
   Statistics run(const std::function<void(Graph&)>& builder,
                  const std::function<void(const Statistics&)>& heartbeat = {});
-  /// The same builder on a virtual clock: nothing is read, written or computed. `heartbeat` as in run().
+  /// The same builder on a virtual clock: nothing is read, written or computed. `heartbeat` as in run(). `least`: what
+  /// least_memory() gave for it, where it was asked.
   Statistics plan(const std::function<void(Graph&)>& builder,
-                  const std::function<void(const Statistics&)>& heartbeat = {});
+                  const std::function<void(const Statistics&)>& heartbeat = {}, std::uint64_t least = 0);
   /// Least memory limit with which `builder` could run: resident now + reserve + largest working set. `builder` must
   /// choose its smallest parameters when Graph::budget() is 0.
   std::uint64_t least_memory(const std::function<void(Graph&)>& builder,
