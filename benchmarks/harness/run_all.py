@@ -58,6 +58,7 @@ SCRIPTS = {
     "csv_files": "storage",
     "resume": "storage",
     "peers": "peers",
+    "paper": "stencil",
 }
 
 

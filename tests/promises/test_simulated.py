@@ -132,7 +132,7 @@ def test_a_machine_is_written_and_read_again(tmp_path: Path):
     ("more", "said"),
     [
         ("nodes = 3", "is no TOML file|nodes is unknown"),
-        ("[network]\nlatency = 1", "network is unknown"),
+        ("[network]\nlatency = 2", "network.latency is 2"),
         ("[kernels.float64]\ngemn = { most = 1 }", "no such kernel"),
         ("[kernels.float64]\ngemm = 3", "half_edge"),
         ("[kernels.float64]\ngemm = { most = 0 }", "most is 0"),

@@ -184,6 +184,12 @@ def test_the_plan_is_what_is_done_inside_the_limit(method, tmp_path):
     assert "mesh 2 x 2" in plan.note
 
 
+@pytest.mark.parametrize("block", [None, (4, 12, 3)])
+def test_skewed_tiles_of_a_rank_wrap_around(block):
+    """Tiles along a periodic axis that the mesh does not cut: they read sub-buffers by whole boxes."""
+    check(box(3, 1), field((8, 12, 3)), 6, "periodic", mesh=(1, 2), depth=3, method="al3", block=block)
+
+
 def test_what_is_refused():
     x = field((20, 24))
     star = {at: w / 20 for at, w in fl.laplacian(2, 4).items()}

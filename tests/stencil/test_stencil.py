@@ -203,3 +203,15 @@ def test_laplacians_are_exact_on_polynomials():
         np.testing.assert_allclose(made, wanted, rtol=0, atol=64 * np.finfo(float).eps * 8.0**order)
     assert [len(fl.points(n)) for n in (7, 19, 27)] == [7, 19, 27]
     assert sum(fl.points(27).values()) == pytest.approx(1, abs=27 * np.finfo(float).eps)
+
+
+@pytest.mark.parametrize("boundary", ["fixed", "periodic"])
+@pytest.mark.parametrize("block", [(8, 10, 16), (5, 7, 16), (24, 6, 16)])
+def test_skewed_tiles_keep_what_they_changed_of_a_chunk(block, boundary, tmp_path):
+    """A packed chunk is read whole by the next tile, also where that needs what an earlier one made of it."""
+    x = field((24, 20, 16))
+    a = fl.from_numpy(x, tmp_path / "x.zarr", chunks=(7, 6, 16), codec="zstd")
+    options = {"boundary": boundary, "out": np.empty_like(x)}
+    wanted = np.array(fl.stencil(box(3, 1), x, 6, method="al1", **options).state)
+    made = fl.stencil(box(3, 1), a, 6, method="al3", depth=3, block=block, cache_block=(3, 8, 1), **options)
+    np.testing.assert_array_equal(made.state, wanted)

@@ -1,6 +1,7 @@
 // Time loops over fields.
 #include "flagstone/algorithms/stencil/expression_kernel.hpp"
 #include "flagstone/algorithms/stencil/field/field_stage.hpp"
+#include "flagstone/algorithms/stencil/field/socket_counts.hpp"
 #include "flagstone/algorithms/stencil/scheme.hpp"
 #include "flagstone/kernel/stencil/compiled_rows.hpp"
 #include "flagstone/kernel/stencil/kernel_probe.hpp"
@@ -28,6 +29,8 @@ namespace {
 struct Stencil {
   std::shared_ptr<stencil::Problem> problem = std::make_shared<stencil::Problem>();
   std::shared_ptr<stencil::Scheme> scheme = std::make_shared<stencil::Scheme>();
+  std::shared_ptr<std::shared_ptr<stencil::SocketCounts>> placed =
+      std::make_shared<std::shared_ptr<stencil::SocketCounts>>();  // of the last run
   using Reductions = std::vector<std::shared_ptr<stencil::StepReductions>>;
   std::vector<stencil::ReductionWish> reductions;                        // of each field that somebody asks of
   std::shared_ptr<Reductions> reduced = std::make_shared<Reductions>();  // of the last run
@@ -260,12 +263,13 @@ void bind_stencil(nb::module_& m) {
             problem->checkpoint = checkpoint;
             for (std::size_t i = 0; i < snapshots.size(); ++i) problem->snapshots[i].to = snapshots[i];
             return Job{[=, wishes = self.wishes, scheme = self.scheme, asked = self.reductions, reduced = self.reduced,
-                        only_choose = self.only_choose](Graph& graph) {
+                        placed = self.placed, only_choose = self.only_choose](Graph& graph) {
               if (only_choose) {
                 *scheme = stencil::choose(*problem, wishes, graph.budget(), graph.workers());
                 return;
               }
               *reduced = problem->reductions = begun(*problem, asked);
+              *placed = problem->placed = std::make_shared<stencil::SocketCounts>();
               *scheme = stencil::run(graph, problem, wishes);
             }};
           },
@@ -306,6 +310,15 @@ void bind_stencil(nb::module_& m) {
       .def_prop_ro("sleeve_elements", [](const Stencil& self) { return self.scheme->sleeve_elements; })
       .def_prop_ro("exchange_seconds", [](const Stencil& self) { return self.scheme->exchange_seconds; })
       .def_prop_ro("barrier_seconds", [](const Stencil& self) { return self.scheme->barrier_seconds; })
+      .def_prop_ro("loop_seconds", [](const Stencil& self) { return self.scheme->loop_seconds; })
+      .def_prop_ro("sockets",
+                   [](const Stencil& self) {
+                     std::vector<std::tuple<double, double, double>> told;
+                     if (*self.placed)
+                       for (const stencil::SocketShare& share : (*self.placed)->shares())
+                         told.emplace_back(share.blocks, share.updates, share.strayed);
+                     return told;
+                   })
       .def_prop_ro("scratch_bytes", [](const Stencil& self) { return self.scheme->scratch_bytes; })
       .def_prop_ro("elements_read", [](const Stencil& self) { return self.scheme->read; })
       .def_prop_ro("elements_written", [](const Stencil& self) { return self.scheme->written; })

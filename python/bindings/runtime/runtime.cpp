@@ -245,6 +245,13 @@ void bind_statistics(nb::module_& m) {
       .def_ro("most", &KernelRate::most)
       .def_ro("half_edge", &KernelRate::half_edge);
 
+  nb::class_<ClusterProfile>(m, "ClusterProfile")
+      .def(nb::init<>())
+      .def_rw("nodes", &ClusterProfile::nodes)
+      .def_rw("link_bytes_per_second", &ClusterProfile::link_bytes_per_second)
+      .def_rw("message_seconds", &ClusterProfile::message_seconds)
+      .def_rw("barrier_seconds", &ClusterProfile::barrier_seconds)
+      .def_rw("disks", &ClusterProfile::disks);
   nb::class_<MachineProfile>(m, "MachineProfile")
       .def(nb::init<>())
       .def_rw("read_bytes_per_second", &MachineProfile::read_bytes_per_second)
@@ -258,7 +265,10 @@ void bind_statistics(nb::module_& m) {
       .def_rw("memory_bytes_per_second", &MachineProfile::memory_bytes_per_second)
       .def_rw("decode_bytes_per_second", &MachineProfile::decode_bytes_per_second)
       .def_rw("kernels_float32", &MachineProfile::kernels_float32)
-      .def_rw("kernels_float64", &MachineProfile::kernels_float64);
+      .def_rw("kernels_float64", &MachineProfile::kernels_float64)
+      .def_rw("sockets", &MachineProfile::sockets)
+      .def_rw("remote_bytes_per_second", &MachineProfile::remote_bytes_per_second)
+      .def_rw("cluster", &MachineProfile::cluster);
 }
 
 /// A ValueError where the environment holds no size.
@@ -300,9 +310,12 @@ void bind_runtime(nb::module_& m) {
           "__init__",
           [](Engine* self, std::uint64_t memory, int workers, int threads_per_task, const std::string& scratch,
              const std::string& io, bool chains, std::vector<std::shared_ptr<Device>> devices, bool strict,
-             const nb::object& place) {
+             const nb::object& place, std::optional<int> sockets) {
             Place where = place_of(place, devices.size());
             const bool waits = where && !nb::isinstance<nb::str>(place);
+            // Of a described machine their number counts.
+            std::optional<std::vector<std::vector<int>>> told;
+            if (sockets) told.emplace(static_cast<std::size_t>(*sockets));
             const nb::gil_scoped_release unlocked;
             new (self) Engine(RuntimeOptions{.memory = memory,
                                              .workers = workers,
@@ -313,11 +326,12 @@ void bind_runtime(nb::module_& m) {
                                              .devices = std::move(devices),
                                              .strict = strict,
                                              .place = std::move(where),
-                                             .place_waits = waits});
+                                             .place_waits = waits,
+                                             .sockets = told});
           },
           nb::arg("memory"), nb::arg("workers"), nb::arg("threads_per_task"), nb::arg("scratch"), nb::arg("io"),
           nb::arg("chains") = false, nb::arg("devices") = std::vector<std::shared_ptr<Device>>{},
-          nb::arg("strict") = false, nb::arg("place") = nb::none())
+          nb::arg("strict") = false, nb::arg("place") = nb::none(), nb::arg("sockets") = nb::none())
       .def_prop_ro("memory", [](const Engine& e) { return e.runtime.options().memory; })
       .def_prop_ro("workers", [](const Engine& e) { return e.runtime.options().workers; })
       .def_prop_ro("threads_per_task", [](const Engine& e) { return e.runtime.options().threads_per_task; })

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -52,15 +51,14 @@ def _extents(ctx: click.Context, param: click.Parameter, text: str | None) -> tu
 
 
 def _time_loop(
-    kernel: str, shape: tuple[int, ...], dtype: str, steps: int, method: str, compare: bool,
-    options: dict[str, Any],
-) -> Plan | StencilComparison:  # fmt: skip
+    kernel: str, shape: tuple[int, ...], dtype: str, steps: int, compare: bool, options: dict[str, Any]
+) -> Plan | StencilComparison:
     weights, wave = _KERNELS[kernel]
     field = planned(shape, dtype)
     state = (planned(shape, dtype), field) if wave else field
     given: dict[str, Any] = {"coefficients": planned(shape, dtype)} if wave else {}
     routine: Any = stencil  # its face has compare, its function has not
-    call = routine.compare if compare else functools.partial(routine.plan, method=method)
+    call = routine.compare if compare else routine.plan
     found: Plan | StencilComparison = call(
         weights(len(shape)), state, steps, out="simulated.zarr", **given, **options
     )
@@ -83,11 +81,16 @@ def _time_loop(
     "--kernel", type=click.Choice(sorted(_KERNELS)), default="heat", show_default=True, help="Likewise."
 )
 @click.option("--method", type=click.Choice(["auto", *METHODS]), default="auto", show_default=True)
+@click.option("--block", callback=_extents, help="Of its blocks, as 512x4096x4096. [default: chosen]")
+@click.option("--depth", type=click.IntRange(min=1), help="Steps of a superstep. [default: chosen]")
+@click.option("--mesh", callback=_extents, help="Ranks along its first two dimensions, as 2x2.")
+@click.option("--no-overlap", is_flag=True, help="Blocks are read, computed and written in turn.")
 @click.option("--compare", is_flag=True, help="What every method of a stencil would do.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def simulate(
     routine: str, rows: int | None, cols: int | None, inner: int | None, dtype: str, machine: str,
     memory: int | None, shape: tuple[int, ...] | None, steps: int | None, kernel: str, method: str,
+    block: tuple[int, ...] | None, depth: int | None, mesh: tuple[int, ...] | None, no_overlap: bool,
     compare: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Plan ROUTINE on operands that do not exist, on the machine that FILE describes."""
@@ -97,7 +100,8 @@ def simulate(
     if routine == "stencil":
         if shape is None or steps is None:
             raise click.UsageError("give --shape and --steps, of the field and of the loop.")
-        plan = _time_loop(kernel, shape, dtype, steps, method, compare, options)
+        options |= {"method": method, "block": block, "depth": depth, "mesh": mesh, "overlap": not no_overlap}
+        plan = _time_loop(kernel, shape, dtype, steps, compare, options)
     elif rows is None:
         raise click.UsageError("give -n, the rows.")
     else:

@@ -177,6 +177,7 @@ class Runtime:
             self._opened,
             self.strict,
             self.place.given,
+            None if self.machine is None else self.machine.sockets.used,
         )
 
     @property

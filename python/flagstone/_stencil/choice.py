@@ -45,7 +45,11 @@ class StencilScheme:
     components : dict
         Seconds, of what was done: "compute" and "waiting" of all workers together, "disk" (a request under
         way); of a mesh "exchange", and "barrier": what a rank with a machine of its own would wait for the
-        slowest, on average. They overlap, so their sum exceeds the time. Of plans the last two.
+        slowest, on average. They overlap, so their sum exceeds the time. Of plans the last two, and "loop":
+        of a mesh the time without distributing and collecting, which the first of several nodes does.
+    sockets : tuple of dict
+        Of `al1`, `al2`, `sweep` on several sockets, of what was done: for each its "blocks", their "updates",
+        and how many of them "strayed": a processor of another socket touched or ended them.
     """
 
     __module__ = "flagstone"
@@ -66,6 +70,7 @@ class StencilScheme:
     sleeve_elements: float = 0.0
     updates_per_second: float = 0.0
     components: dict[str, float] = field(default_factory=dict)
+    sockets: tuple[dict[str, float], ...] = ()
 
 
 def components_of(done: Stats, core: _core.Stencil) -> dict[str, float]:
@@ -104,4 +109,5 @@ def scheme_of(
         "compute" if core.compute_bound else "disk",
         core.elements_read, core.elements_written, core.updates, float(points) * steps, core.face_elements,
         core.sleeve_elements,
+        sockets=tuple(dict(zip(("blocks", "updates", "strayed"), one, strict=True)) for one in core.sockets),
     )  # fmt: skip

@@ -147,7 +147,8 @@ class _Stencil(Routine[StencilResult]):
         if not isinstance(overlap, (bool, np.bool_)):
             raise TypeError(f"{who}: overlap is {shown(overlap)}; True or False is needed.")
         self.block = tuple(min(b, max(1, n)) for b, n in zip(blocks, self.shape, strict=bool(blocks)))
-        self.core.wish(method, blocks, deep, cached, [], bool(overlap))
+        self.wished: tuple[list[int], list[float], bool] = cached, [], bool(overlap)
+        self.core.wish(method, blocks, deep, *self.wished)
         along = "2 whole numbers of ranks, along the first two dimensions,"
         self.ranks = (1, 1) if mesh is None else tuple(extents(who, "mesh", mesh, 2, along))
         self.core.mesh(*self.ranks)
@@ -212,13 +213,32 @@ class _Stencil(Routine[StencilResult]):
         """Count the loop, and the copies before it."""
         if self.rates:
             self.rates.use(self.planned)
+        if self.rates and not self.rates.measured and self.ranks == (1, 1):
+            self._keep_choice()
         loop = super().plan()
-        parts = {"exchange": self.core.exchange_seconds, "barrier": self.core.barrier_seconds}
+        core = self.core
+        parts = {
+            "exchange": core.exchange_seconds,
+            "barrier": core.barrier_seconds,
+            "loop": core.loop_seconds,
+        }
         loop = replace(loop, stencil=replace(self._rated(loop.seconds), components=parts))
         if not len(self.copies):
             return loop
         made = together(self.what, [*self.copies.plans(), loop])
         return replace(made, method=loop.method, passes=loop.passes, note=self._with_copies(loop.note))
+
+    def _keep_choice(self) -> None:
+        """Make what was chosen the wish.
+
+        The least memory of a loop that is sized for a described machine is that of this scheme: the smallest
+        one there is would be planned block by block of 256 KiB, by the million.
+        """
+        core, (cached, rates, overlap) = self.core, self.wished
+        if core.method == "al4":
+            core.wish("al4", [], core.depth, list(core.cache_block), rates, overlap)
+        else:
+            core.wish(core.method, list(core.block), core.depth, cached, rates, overlap)
 
     def run(self) -> StencilResult:
         """Do it."""

@@ -16,6 +16,7 @@
 #include "flagstone/runtime/box_io.hpp"
 #include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/runtime/executor/nesting.hpp"
+#include "flagstone/runtime/graph/sockets.hpp"
 #include "flagstone/runtime/simulator.hpp"
 #include "flagstone/runtime/spaces/device.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
@@ -91,6 +92,11 @@ RuntimeOptions completed(RuntimeOptions options) {
     const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;
     options.workers = std::max(1, known ? CPU_COUNT(&allowed) : static_cast<int>(std::thread::hardware_concurrency()));
   }
+  // A worker is of one socket: those beyond the workers have none.
+  if (!options.sockets) options.sockets = sockets_of_machine();
+  if (options.sockets->size() > static_cast<std::size_t>(options.workers))
+    options.sockets->resize(static_cast<std::size_t>(options.workers));
+  if (options.sockets->size() < 2) options.sockets->clear();
   options.threads_per_task = std::max(1, options.threads_per_task);
   options.lookahead = std::max(2, options.lookahead);
   if (options.memory == 0) options.memory = default_memory();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -28,14 +29,20 @@ Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profil
                      std::uint64_t announced_budget, Heartbeat heartbeat, bool unlimited_devices)
     : RunningGraph(options, {options.scratch, {}, {}}),
       profile_(profile),
-      scheduler_(capacity, *this, options.workers, {options.devices, options.place, options.strict, unlimited_devices}),
+      scheduler_(capacity, *this, options.workers,
+                 {options.devices, options.place, options.strict, unlimited_devices,
+                  options.sockets ? options.sockets->size() : 0}),
       reduction_(*this, [this](TaskSpec task) { add_one(std::move(task), false); }),
       announced_(announced_budget),
       heartbeat_(std::move(heartbeat)),
       next_beat_(std::chrono::steady_clock::now() + beat_every),
-      idle_workers_(options.workers),
+      idle_workers_(static_cast<std::size_t>(std::clamp(profile.sockets, 1, options.workers))),
+      node_clocks_(static_cast<std::size_t>(profile.cluster.nodes)),
       kernels_float32_(by_kernel(profile.kernels_float32)),
       kernels_float64_(by_kernel(profile.kernels_float64)) {
+  if (options.sockets && options.sockets->size() > idle_workers_.size()) idle_workers_.resize(options.sockets->size());
+  for (int worker = 0; worker < options.workers; ++worker)
+    ++idle_workers_[static_cast<std::size_t>(worker) % idle_workers_.size()];
   for (const auto& device : options.devices) links_.push_back(link_to(device->properties()));
 }
 
@@ -101,30 +108,33 @@ void Simulator::advance_until(Ready ready) {
 
 /// Gives conversions (as the executor: before any task) and runnable tasks to idle workers.
 void Simulator::start() {
-  while (idle_workers_ > 0) {
-    if (!jobs_.empty()) {
-      auto [seconds, then] = std::move(jobs_.front());
-      jobs_.pop_front();
-      --idle_workers_;
-      stats_.worker_busy_seconds += seconds;
-      stats_.by_rate.memory += seconds;
-      at(now_ + seconds, [this, then = std::move(then)] {
-        ++idle_workers_;
-        then();
-      });
-      continue;
-    }
-    TaskState* task = scheduler_.take();
-    if (!task) return;
-    --idle_workers_;
-    const double seconds = seconds_of(task->spec.cost);
+  for (std::size_t socket = 0; socket < idle_workers_.size(); ++socket)
+    while (idle_workers_[socket] > 0 && start_on(socket)) --idle_workers_[socket];
+}
+
+/// One thing that a worker of the socket can do; false: there is none.
+bool Simulator::start_on(std::size_t socket) {
+  if (!jobs_.empty()) {
+    auto [seconds, then] = std::move(jobs_.front());
+    jobs_.pop_front();
     stats_.worker_busy_seconds += seconds;
-    count_by_rate(task->spec.cost);
-    at(now_ + seconds, [this, task] {
-      ++idle_workers_;
-      scheduler_.finished(*task);
+    stats_.by_rate.memory += seconds;
+    at(now_ + seconds, [this, socket, then = std::move(then)] {
+      ++idle_workers_[socket];
+      then();
     });
+    return true;
   }
+  TaskState* task = scheduler_.take(static_cast<int>(socket));
+  if (!task) return false;
+  const double seconds = seconds_of(task->spec, socket);
+  stats_.worker_busy_seconds += seconds;
+  count_by_rate(task->spec.cost);
+  at(now_ + seconds, [this, socket, task] {
+    ++idle_workers_[socket];
+    scheduler_.finished(*task);
+  });
+  return true;
 }
 
 void Simulator::copy(TileState& tile, int space, bool in) {
@@ -182,6 +192,49 @@ double Simulator::seconds_of(const Cost& cost) const {
          cost.bytes_decoded / profile_.decode_bytes_per_second;
 }
 
+/// On a worker of that socket, from now on; messages of a node go one after the other.
+double Simulator::seconds_of(const TaskSpec& task, std::size_t socket) {
+  const Cost& cost = task.cost;
+  double seconds = seconds_of(cost);
+  if (profile_.sockets > 1)
+    seconds += cost.bytes_touched * (1 / memory_rate(task.socket >= 0, socket) - 1 / profile_.memory_bytes_per_second);
+  if (cost.bytes_sent <= 0 || profile_.cluster.nodes == 1) return seconds;
+  link_free_ = std::max(link_free_, now_) + cost.bytes_sent / profile_.cluster.link_bytes_per_second;
+  return seconds + link_free_ + profile_.cluster.message_seconds - now_;
+}
+
+/// Of a worker while all are busy: what was placed lies in its own socket's memory; else all lies in the first one's,
+/// whose rate all workers share.
+double Simulator::memory_rate(bool placed, std::size_t socket) const {
+  if (placed) return profile_.memory_bytes_per_second;
+  const double share = profile_.memory_bytes_per_second / profile_.sockets;
+  return socket == 0 ? share : std::min(share, profile_.remote_bytes_per_second);
+}
+
+/// Nothing is under way where the node changes, so that a clock is all that a node has of its own.
+void Simulator::go_to_node(int node) {
+  if (static_cast<std::size_t>(node) == node_) return;
+  drain();
+  node_clocks_[node_] = now_;
+  node_ = static_cast<std::size_t>(node);
+  set_clock(node_clocks_[node_]);
+}
+
+void Simulator::set_clock(double now) {
+  now_ = disk_free_ = link_free_ = direction_free_[0] = direction_free_[1] = now;
+}
+
+double Simulator::meet(bool barrier) {
+  drain();
+  node_clocks_[node_] = now_;
+  const auto nodes = static_cast<double>(node_clocks_.size());
+  const double last = std::ranges::max(node_clocks_);
+  const double mean = std::accumulate(node_clocks_.begin(), node_clocks_.end(), 0.0) / nodes;
+  set_clock(last + (barrier && nodes > 1 ? profile_.cluster.barrier_seconds : 0));
+  std::ranges::fill(node_clocks_, now_);
+  return now_ - mean;
+}
+
 /// States the flops of calls whose kernel has a rate of its own as those that gemm would do meanwhile. The edge of a
 /// tile is taken from its flops, as if it were a product of cubes.
 void Simulator::rate_kernels(TaskSpec& task) const {
@@ -222,7 +275,9 @@ void Simulator::count_by_rate(const Cost& cost) {
 /// other direction stand in the queue, both take longer (or shorter) by the measured penalty.
 double Simulator::transfer_end(const Requests& requests, bool write) {
   if (requests.number == 0) return now_;
-  const double rate = write ? profile_.write_bytes_per_second : profile_.read_bytes_per_second;
+  double rate = write ? profile_.write_bytes_per_second : profile_.read_bytes_per_second;
+  if (const auto& disks = profile_.cluster.disks; node_ < disks.size())
+    rate *= write ? disks[node_].second : disks[node_].first;
   double seconds = static_cast<double>(requests.bytes) / rate +
                    profile_.request_overhead_seconds * static_cast<double>(requests.number);
   if (direction_free_[!write] > now_) seconds *= profile_.mixed_penalty;
@@ -363,8 +418,9 @@ void Simulator::host_work(const std::string&, Cost cost) {
 Statistics Simulator::statistics() const {
   Statistics planned = stats_;
   planned.seconds = now_;
-  planned.worker_idle_seconds = now_ * options_.workers - stats_.worker_busy_seconds;
-  planned.ring_idle_seconds = now_ - stats_.ring_busy_seconds;
+  const auto nodes = static_cast<double>(node_clocks_.size());
+  planned.worker_idle_seconds = now_ * nodes * options_.workers - stats_.worker_busy_seconds;
+  planned.ring_idle_seconds = now_ * nodes - stats_.ring_busy_seconds;
   planned.budget = scheduler_.cache().capacity();
   planned.peak_budget = scheduler_.cache().peak();
   planned.io = "planned";

@@ -14,7 +14,9 @@
 namespace flagstone {
 
 /// A machine of rates (MachineProfile): one disk whose requests queue up, `workers` processors that compute and
-/// convert, transfers and computing overlap.
+/// convert, transfers and computing overlap. Of a node with several sockets each worker is one's; of several nodes each
+/// has such a disk and such processors, and a clock of its own: what ranks do between two meetings is added node by
+/// node, and the clock is turned back for the next one.
 class Simulator final : public RunningGraph, private Machine {
  public:
   using Heartbeat = std::function<void(const Statistics&)>;
@@ -40,6 +42,10 @@ class Simulator final : public RunningGraph, private Machine {
   bool planning() const override { return true; }
   std::uint64_t budget() const override;
   void host_work(const std::string& name, Cost cost) override;
+  int nodes() const override { return profile_.cluster.nodes; }
+  void go_to_node(int node) override;
+  double meet(bool barrier) override;
+  double planned_seconds() const override { return now_; }
 
  private:
   struct Event {
@@ -71,6 +77,10 @@ class Simulator final : public RunningGraph, private Machine {
   double transfer_end(const Requests& requests, bool write);
   void convert(std::size_t buffer_bytes, double flops, std::function<void()> then);
   double seconds_of(const Cost& cost) const;
+  double seconds_of(const TaskSpec& task, std::size_t socket);
+  double memory_rate(bool placed, std::size_t socket) const;
+  bool start_on(std::size_t socket);
+  void set_clock(double now);
   /// A device: a link each way, and queues. A card's share its processors; an emulated one's have one each.
   struct Link {
     SpaceProfile profile;
@@ -105,7 +115,10 @@ class Simulator final : public RunningGraph, private Machine {
   std::vector<Link> links_;                                    // by device
   double direction_free_[2] = {0, 0};                          // when the last read and the last write are done
   std::deque<std::pair<double, std::function<void()>>> jobs_;  // seconds of a conversion, and what comes then
-  int idle_workers_;
+  std::vector<int> idle_workers_;                              // of each socket
+  std::vector<double> node_clocks_;                            // of each node
+  std::size_t node_ = 0;
+  double link_free_ = 0;  // of the node: when its last message has arrived
   std::vector<std::pair<std::weak_ptr<const ArrayStore>, std::uint64_t>> spilled_;  // files of temporary arrays
   std::uint64_t spilled_bytes_ = 0;
   std::uint64_t events_ = 0;

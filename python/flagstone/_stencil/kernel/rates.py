@@ -43,7 +43,9 @@ class KernelRates:
             key = hashlib.sha256(told.encode()).hexdigest()[:16]
             cached, streaming = kept_kernel(self.profile, key) or self._probed(key, order, given)
         else:
-            cached = streaming = self._by_flops()
+            cached = self._by_flops()
+            moved = 3 * dtype.itemsize / self.profile.rates["memory_bytes_per_second"]  # two reads, a write
+            streaming = self.workers / (self.workers / cached + moved)
         rates = self.profile.rates
         self.told = rates["read_bytes_per_second"], rates["write_bytes_per_second"], cached, streaming
         core.rates(*self.told)

@@ -120,6 +120,8 @@ class MeshRun {
     graph_.trust_order(true);
     make_arrays();
     distribute();
+    graph_.meet(false);
+    const double begun = graph_.planned_seconds();
     Index step = problem_->first;
     for (Index s = 0; s < supersteps_.number(); ++s) {
       exchange(supersteps_[s]);
@@ -129,6 +131,8 @@ class MeshRun {
       if (observers_.ends()) break;
       if (s + 1 < supersteps_.number()) save(step);
     }
+    total_.loop_seconds = graph_.planned_seconds() - begun;
+    graph_.go_to_node(0);
     collect(problem_->to, piece_of(*problem_, result_units(*problem_)));
     total_.steps = step, total_.scratch_bytes = buffers_.bytes();
     return total_;
@@ -264,22 +268,30 @@ class MeshRun {
 
   void exchange(Index steps) {
     const auto begin = Clock::now();
+    const double planned_begin = graph_.planned_seconds();
     double elements = 0;
     for (std::size_t d = 0; d < 3; ++d) {
       if (mesh_[d] == 1) continue;
       // One side after the other: what a thin core sends to both is one box in part, and boxes under way are disjoint.
       for (const bool high : {false, true}) {
-        for (const Subdomain& rank : ranks_)
-          if (rank.sleeve(d, high)) elements += receive(rank, d, high, steps);
+        for (const Subdomain& rank : ranks_) {
+          if (!rank.sleeve(d, high)) continue;
+          graph_.go_to_node(node_of(rank.rank()));
+          elements += receive(rank, d, high, steps);
+        }
         transport_.barrier();
       }
+      graph_.meet(false);  // the next axis sends on what came along this one
     }
     count(elements, elements);
     total_.sleeve_elements += elements;
     const double bytes = elements * static_cast<double>(problem_->item());
     const double planned = bytes / wishes_.rates.read + bytes / wishes_.rates.written;
     total_.disk_seconds += planned;
-    total_.exchange_seconds += graph_.planning() ? planned : since(begin);
+    if (graph_.nodes() > 1)
+      total_.exchange_seconds += graph_.planned_seconds() - planned_begin;
+    else
+      total_.exchange_seconds += graph_.planning() ? planned : since(begin);
   }
 
   double receive(const Subdomain& rank, std::size_t axis, bool high, Index steps) {
@@ -301,6 +313,7 @@ class MeshRun {
     const std::vector<Scheme>& schemes = schemes_at(steps);
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       const auto begin = Clock::now();
+      graph_.go_to_node(node_of(static_cast<Index>(rank)));
       auto part = std::make_shared<Problem>(parts_[rank]);
       part->first = first_step, part->steps = first_step + steps;
       part->from = states_[now_][rank], part->to = states_[1 - now_][rank], part->coefficients = given_[rank];
@@ -313,8 +326,14 @@ class MeshRun {
       total_.disk_seconds += done.disk_seconds, total_.compute_seconds += done.compute_seconds;
       total_.seconds += done.seconds;
     }
-    total_.barrier_seconds += longest - all / static_cast<double>(ranks_.size());
+    if (graph_.nodes() > 1)
+      total_.barrier_seconds += graph_.meet(true);
+    else
+      total_.barrier_seconds += longest - all / static_cast<double>(ranks_.size());
   }
+
+  /// Where a plan has the rank.
+  int node_of(Index rank) const { return static_cast<int>(rank % graph_.nodes()); }
 
   // The results, and epochs -------------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ struct Scheme {
   // Of a mesh: what ranks get from each other, all states; sub-buffers in scratch; seconds, in plans by the rates.
   double sleeve_elements = 0, exchange_seconds = 0;
   double barrier_seconds = 0;  // that a rank would wait for the slowest one, on average
+  double loop_seconds = 0;     // of a plan: supersteps alone, without distributing and collecting
   std::uint64_t scratch_bytes = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "flagstone/runtime/executor/executor.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -20,6 +22,15 @@ void fill_small_blocks() {
   std::array<void*, 7 * 8> blocks;
   for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = std::malloc(24 + i / 7 * 16);
   for (void* block : blocks) std::free(block);
+}
+
+/// A socket's processors are there: the options were checked. Where the system changed its mind since, the thread stays
+/// where it may be, which costs time alone.
+void bind_to(std::span<const int> processors) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int processor : processors) CPU_SET(static_cast<std::size_t>(processor), &set);
+  ::pthread_setaffinity_np(::pthread_self(), sizeof set, &set);
 }
 
 constexpr auto shortest_wait = std::chrono::microseconds(20);  // that a timeline shows
@@ -116,7 +127,11 @@ void Executor::pump() {
 /// a small task.
 void Executor::wake(std::size_t taken) {
   const std::size_t ready = jobs.size() + scheduler.runnable();
-  for (std::size_t i = taken; i < std::min(ready, taken + static_cast<std::size_t>(idle)); ++i) work_ready.notify_one();
+  if (builder_.sockets().empty())
+    for (std::size_t i = taken; i < std::min(ready, taken + static_cast<std::size_t>(idle)); ++i)
+      work_ready.notify_one();
+  else if (ready > 0 && idle > 0)  // whoever hears it may be of another socket
+    work_ready.notify_all();
   if (!builder_waits_for || builder_waits_for()) builder_ready.notify_all();
 }
 
@@ -126,6 +141,9 @@ void Executor::work(int worker) {
   inside_worker = true;
   row = worker;
   fill_small_blocks();
+  const auto sockets = builder_.sockets();
+  const int socket = sockets.empty() ? -1 : worker % static_cast<int>(sockets.size());
+  if (socket >= 0) bind_to(sockets[static_cast<std::size_t>(socket)]);
   std::vector<Tile> tiles;
   Lock lock(mutex);
   while (!stopping_) {
@@ -146,7 +164,7 @@ void Executor::work(int worker) {
       stats.worker_busy_seconds += seconds_between(began, Clock::now());
       if (thrown) fail(thrown);
       advance_and_go_on(lock);
-    } else if (TaskState* task = error ? nullptr : scheduler.take()) {
+    } else if (TaskState* task = error ? nullptr : scheduler.take(socket)) {
       run_task(lock, *task, tiles);
     } else {
       ++idle;
@@ -215,7 +233,9 @@ void Executor::tell_memory() {
 
 void Executor::allocate_scratch(TaskState& task) {
   for (const Access& access : task.spec.accesses)
-    if (access.mode == Mode::scratch) task.scratch.push_back(take_buffer(access.scratch_bytes, false));
+    if (access.mode == Mode::scratch)
+      task.scratch.push_back(task.spec.socket < 0 ? take_buffer(access.scratch_bytes, false)
+                                                  : take_untouched(access.scratch_bytes));
 }
 
 void Executor::release_scratch(TaskState& task) {

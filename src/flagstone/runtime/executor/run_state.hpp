@@ -40,6 +40,12 @@ class RunState {
     if (!pool.holds(bytes)) pool.trim(cache.used(), cache.peak());
     return pool.take(bytes, for_io);
   }
+  /// The same, and no page of it is there: whoever touches one first has it in the memory of its socket.
+  PooledBuffer take_untouched(std::size_t bytes) {
+    PooledBuffer taken = take_buffer(bytes, false);
+    pool.forget_pages(taken);
+    return taken;
+  }
 
   std::mutex mutex;
   std::condition_variable work_ready, builder_ready;
@@ -63,7 +69,9 @@ class RunState {
  protected:
   RunState(Ring& ring, std::uint64_t capacity, Machine& machine, const RuntimeOptions& options)
       : pool(ring, options.devices),
-        scheduler(capacity, machine, options.workers, {options.devices, options.place, options.strict}) {}
+        scheduler(
+            capacity, machine, options.workers,
+            {options.devices, options.place, options.strict, false, options.sockets ? options.sockets->size() : 0}) {}
   ~RunState() = default;
 };
 

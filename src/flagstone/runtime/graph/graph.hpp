@@ -58,6 +58,7 @@ struct Cost {
   double bytes_touched = 0;  // of memory traffic beside the arithmetic: conversions, copies, skinny products
   bool float64 = false;      // the arithmetic is in double precision (the planner's flop rate)
   double bytes_decoded = 0;  // unpacked bytes that come from a codec
+  double bytes_sent = 0;     // in one message between nodes
 };
 
 /// Tiles arrive in the order of the accesses (scratch too: dtype uint8, 1-D, page-aligned).
@@ -71,6 +72,8 @@ struct TaskSpec {
   std::vector<TaskId> after;  // what accesses cannot express
   int priority = 0;           // higher first among tasks that miss equally many bytes
   std::vector<Call> calls;    // one after the other
+  /// Whose workers run it and touch its scratch first (Graph::sockets()); -1: any.
+  int socket = -1;
 };
 
 /// Bytes held outside the cache (a basis, a vector block), charged to the run's budget; given back by destruction.
@@ -133,6 +136,18 @@ class Graph {
   virtual int workers() const = 0;
   /// Threads that one task may use: what an algorithm tells BLAS before its tasks call it.
   virtual int threads_per_task() const = 0;
+  /// Processors of each socket that has workers of its own, which tasks may name; none: there is one socket.
+  virtual std::span<const std::vector<int>> sockets() const { return {}; }
+  /// Nodes on which ranks run side by side: in plans of a described machine; else 1.
+  virtual int nodes() const { return 1; }
+  /// What is added from here on that node does, whose clock goes on from where it stands; what was added before is
+  /// done.
+  virtual void go_to_node(int /*node*/) {}
+  /// Nodes wait for the last one, and for each other's word where it is a `barrier`: seconds that one waited, on
+  /// average.
+  virtual double meet(bool /*barrier*/) { return 0; }
+  /// Of a plan's clock, on the node where it is.
+  virtual double planned_seconds() const { return 0; }
   /// What a builder may decide by when it is no function of shapes, dtypes, layouts, budget and awaited values: whether
   /// a checkpoint is due, say, which is a clock's word. All processes of a run hear one answer, the first one's, so
   /// that they add the same tasks; the one process of today hears its own.

@@ -26,6 +26,8 @@ struct RuntimeOptions {
   bool strict = false;                                // refuse tasks whose kernels their device lacks
   Place place = {};                                   // none: columns of tiles, cyclic over the devices
   bool place_waits = false;  // where it is first asked of a tile, for a lock of its own: asked without the run's
+  /// Processors of each socket whose workers are bound to it (sockets.hpp); none: what the system says.
+  std::optional<std::vector<std::vector<int>>> sockets = {};
 };
 
 /// How fast one kernel is on tiles of edge b, as a share of the flop rate of its precision: most · b / (b + half_edge).
@@ -42,6 +44,16 @@ struct SpaceProfile {
   std::map<std::string, KernelRate> kernels_float32 = {}, kernels_float64 = {};
 };
 
+/// Several nodes, for plans of what ranks do on them side by side: a link each, and what it costs to meet.
+struct ClusterProfile {
+  int nodes = 1;
+  double link_bytes_per_second = 1e10;  // of a node, each way
+  double message_seconds = 2e-6;        // latency of one message
+  double barrier_seconds = 0;           // until all nodes know that all are there
+  /// Of the disk of each, times that of MachineProfile: reads, writes; none: alike.
+  std::vector<std::pair<double, double>> disks = {};
+};
+
 /// Rates of this machine, for plans only: never for arithmetic.
 struct MachineProfile {
   double read_bytes_per_second = 1.5e9, write_bytes_per_second = 1.2e9;
@@ -56,6 +68,11 @@ struct MachineProfile {
   /// By the kernel's name; the flop rate itself where there is none.
   std::map<std::string, KernelRate> kernels_float32, kernels_float64;
   std::map<std::string, SpaceProfile> spaces = {};
+  /// Memories of a node, each with its share of the workers: memory_bytes_per_second is a worker's to its own, this one
+  /// to another's. Tasks that have no socket find their buffers in the first one's memory, which serves all of them.
+  int sockets = 1;
+  double remote_bytes_per_second = 14e9;
+  ClusterProfile cluster = {};
 };
 
 }  // namespace flagstone

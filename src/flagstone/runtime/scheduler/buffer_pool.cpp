@@ -42,9 +42,7 @@ PooledBuffer BufferPool::take(std::size_t bytes, bool for_io) {
   const std::size_t size = taken.buffer.size();
   kept_bytes_ -= size;
   if (size > bytes) {
-    // What is registered is pinned: requests would go to pages that are mapped no more.
-    if (taken.registered >= 0) ring_.unregister_buffer(std::exchange(taken.registered, -1));
-    unlock(taken);
+    let_go(taken);
     ::madvise(taken.data() + bytes, size - bytes, MADV_DONTNEED);
     return taken;
   }
@@ -52,6 +50,17 @@ PooledBuffer BufferPool::take(std::size_t bytes, bool for_io) {
   if (for_io && bytes >= least_registered && taken.registered < 0)
     taken.registered = ring_.register_buffer(taken.data(), bytes);
   return taken;
+}
+
+/// What is registered is pinned: requests would go to pages that are mapped no more.
+void BufferPool::let_go(PooledBuffer& buffer) {
+  if (buffer.registered >= 0) ring_.unregister_buffer(std::exchange(buffer.registered, -1));
+  unlock(buffer);
+}
+
+void BufferPool::forget_pages(PooledBuffer& buffer) {
+  let_go(buffer);
+  ::madvise(buffer.data(), buffer.buffer.size(), MADV_DONTNEED);
 }
 
 void BufferPool::put(PooledBuffer buffer) {

@@ -36,6 +36,8 @@ class BufferPool {
   /// of its time.
   PooledBuffer take(std::size_t bytes, bool for_io);
   void put(PooledBuffer buffer);
+  /// Gives the pages of a buffer that was taken back to the system.
+  void forget_pages(PooledBuffer& buffer);
   /// Gives buffers back to the system until `used` bytes elsewhere and the kept ones stay within `peak`: the process
   /// never holds more than was charged at some time.
   void trim(std::uint64_t used, std::uint64_t peak);
@@ -46,6 +48,7 @@ class BufferPool {
   using Kept = std::multimap<std::size_t, PooledBuffer>;
   Kept::const_iterator find(std::size_t bytes) const;
   void destroy(PooledBuffer buffer);
+  void let_go(PooledBuffer& buffer);
   void lock(PooledBuffer& buffer);
   void unlock(PooledBuffer& buffer);
 

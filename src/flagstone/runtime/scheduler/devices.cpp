@@ -53,6 +53,7 @@ Spread::Spread(std::uint64_t capacity, Machine& machine, Spaces spaces)
       machine_(machine),
       spaces_(with_place(std::move(spaces))),
       runnable_devices_(spaces_.devices.size()) {
+  runnable_sockets_.resize(spaces_.sockets);
   for (const auto& device : spaces_.devices)
     residencies_.emplace_back(device->properties().name, spaces_.unlimited ? without_end : device->properties().memory);
 }
@@ -282,6 +283,7 @@ std::vector<SpaceStatistics> Spread::space_statistics(const Statistics& now) con
 
 std::size_t Spread::runnable_anywhere() const {
   std::size_t tasks = runnable_.size();
+  for (const Runnable& socket : runnable_sockets_) tasks += socket.size();
   for (const auto& device : runnable_devices_) tasks += device.size();
   return tasks;
 }

@@ -123,7 +123,12 @@ TaskState* Scheduler::taken(Runnable& from) {
   return task;
 }
 
-TaskState* Scheduler::take() { return taken(runnable_); }
+TaskState* Scheduler::take(int socket) {
+  if (socket < 0 || runnable_sockets_.empty()) return taken(runnable_);
+  Runnable& own = runnable_sockets_[static_cast<std::size_t>(socket)];
+  const bool first = !own.empty() && (runnable_.empty() || InOrder()(own.top(), runnable_.top()));
+  return taken(first ? own : runnable_);
+}
 TaskState* Scheduler::take_host() { return taken(runnable_host_); }
 
 }  // namespace flagstone

@@ -32,6 +32,10 @@ class RunningGraph : public Graph {
   int workers() const final { return options_.workers; }
   int threads_per_task() const final { return options_.threads_per_task; }
   bool agree(bool mine) final { return mine; }
+  std::span<const std::vector<int>> sockets() const final {
+    return options_.sockets ? std::span<const std::vector<int>>(*options_.sockets)
+                            : std::span<const std::vector<int>>();
+  }
   Array temporary(const Shape& shape, Dtype dtype, const Shape& tile, Written written) final {
     return temporary_array(shape, dtype, tile, scratch_, written);
   }

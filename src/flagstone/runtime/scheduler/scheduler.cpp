@@ -300,7 +300,7 @@ bool Scheduler::admit(TaskState& task) {
 void Scheduler::maybe_runnable(TaskState& task) {
   if (spread()) return maybe_claim(task);
   if (task.phase == TaskState::Phase::admitted && task.arriving == 0 && task.unmet == 0)
-    (task.host ? runnable_host_ : runnable_).push(&task);
+    Spread::runnable(task).push(&task);
 }
 
 void Scheduler::pump() {

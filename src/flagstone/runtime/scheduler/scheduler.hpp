@@ -25,8 +25,8 @@ class Scheduler final : public Spread {
   /// idle tile may be wanted by the very next task that is added).
   bool hungry() const { return admitted_ < 2 * workers_; }
 
-  /// The next task that a worker may run now (null: none); then finished().
-  TaskState* take();
+  /// The next task that a worker of that socket may run now (null: none); then finished().
+  TaskState* take(int socket = -1);
   /// The await whose turn has come, or null.
   TaskState* take_host();
   void finished(TaskState& task);
@@ -53,7 +53,11 @@ class Scheduler final : public Spread {
   bool idle() const { return tasks_.empty() && strayed_ == 0; }
   std::size_t pending() const { return tasks_.size(); }
   /// Tasks that take() would give.
-  std::size_t runnable() const { return runnable_.size(); }
+  std::size_t runnable() const {
+    std::size_t tasks = runnable_.size();
+    for (const Runnable& socket : runnable_sockets_) tasks += socket.size();
+    return tasks;
+  }
   const Cache& cache() const { return cache_; }
   /// The largest capacity that any task so far needed at least, charges of the time included.
   std::uint64_t least_capacity() const { return least_capacity_; }

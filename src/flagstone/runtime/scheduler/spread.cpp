@@ -305,7 +305,7 @@ void Spread::claim(TaskState& task) {
   if (task.space > 0)
     runnable_devices_[static_cast<std::size_t>(task.space) - 1].insert(&task);
   else
-    (task.host ? runnable_host_ : runnable_).push(&task);
+    runnable(task).push(&task);
 }
 
 void Spread::claim_tile(TileState& tile, int space) {

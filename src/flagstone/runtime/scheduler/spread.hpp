@@ -88,8 +88,14 @@ class Spread {
   TaskId next_id_ = 1;
   std::unordered_map<TaskId, std::unique_ptr<TaskState>> tasks_;
   Runnable runnable_, runnable_host_;  // admitted, everything in memory, dependencies done; the first in order on top
-  std::uint64_t admitted_ = 0;         // admitted or running
-  std::uint64_t in_flight_ = 0;        // loads, stores and copies
+  std::vector<Runnable> runnable_sockets_;  // likewise, for the workers of each socket alone
+  Runnable& runnable(const TaskState& task) {
+    if (task.host) return runnable_host_;
+    const auto socket = static_cast<std::size_t>(task.spec.socket);
+    return task.spec.socket >= 0 && socket < runnable_sockets_.size() ? runnable_sockets_[socket] : runnable_;
+  }
+  std::uint64_t admitted_ = 0;   // admitted or running
+  std::uint64_t in_flight_ = 0;  // loads, stores and copies
   std::uint64_t loading_bytes_ = 0;
 
  private:

@@ -54,9 +54,10 @@ class Machine {
 /// The memories beside the host's.
 struct Spaces {
   std::vector<std::shared_ptr<Device>> devices = {};
-  Place place = {};        // none: columns of tiles, cyclic
-  bool strict = false;     // refuses what a device cannot run
-  bool unlimited = false;  // devices without end: for who asks for the least
+  Place place = {};         // none: columns of tiles, cyclic
+  bool strict = false;      // refuses what a device cannot run
+  bool unlimited = false;   // devices without end: for who asks for the least
+  std::size_t sockets = 0;  // of the host, whose workers run what names them
 };
 
 /// Higher priority first, then program order.

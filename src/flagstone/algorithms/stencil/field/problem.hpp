@@ -16,6 +16,7 @@
 namespace flagstone::stencil {
 
 class FieldStage;
+class SocketCounts;
 class Observers;
 struct Problem;
 
@@ -68,6 +69,7 @@ struct Problem {
   std::shared_ptr<Checkpoint> checkpoint;
   bool overlap = true;   // disk and processors work at once; else blocks are read, computed and written in turn
   ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
+  std::shared_ptr<SocketCounts> placed;           // who computes what; null: nobody asks
   std::shared_ptr<const Window> window;           // null: this is the whole field
   std::array<std::array<Index, 2>, 3> sleeves{};  // of a part: points on each side that are others'
 

@@ -15,6 +15,8 @@ class Moves {
   std::size_t write_box(Region region, const Range3& range);
   /// What box `to` holds of `range` := box `from`, whose point p is `to`'s p + shift.
   void copy(std::size_t from, std::size_t to, const Range3& range, const Axes& shift = {});
+  /// The copies go from one node of a plan to another.
+  void send() { task_.cost.bytes_sent = task_.cost.bytes_touched / 2; }
   void add_to(Graph& graph);
 
  private:

@@ -10,6 +10,7 @@ void Copies::send(const Parcel& parcel) {
   Moves moves(problem_, "stencil_exchange");
   const std::size_t from = moves.read_box(parcel.taken, box), to = moves.write_box(parcel.placed, box);
   moves.copy(from, to, box);
+  if (parcel.from % graph_.nodes() != parcel.to % graph_.nodes()) moves.send();
   moves.add_to(graph_);
 }
 

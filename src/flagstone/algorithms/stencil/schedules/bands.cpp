@@ -202,6 +202,9 @@ Region Bands::region(const BandTile& tile, std::size_t part, std::size_t band) c
 
 void Bands::load(const std::shared_ptr<const BandTile>& tile, std::size_t band, TaskSpec task,
                  std::vector<std::vector<Piece>> pieces) {
+  // Operands come in whole units, which lie over cells that an earlier tile has changed too: cells go over them.
+  for (std::vector<Piece>& each : pieces)
+    std::ranges::stable_partition(each, [](const Piece& piece) { return !piece.dense; });
   auto work = std::make_shared<LoadWork>();
   work->tile = tile, work->band = band, work->pieces = std::move(pieces);
   for (std::size_t part = 0; part < tile->parts(); ++part) {

@@ -1,12 +1,15 @@
 #include "flagstone/algorithms/stencil/schedules/blocks.hpp"
 #include "flagstone/algorithms/stencil/field/field_stage.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "flagstone/algorithms/stencil/field/cells.hpp"
 #include "flagstone/algorithms/stencil/field/observers.hpp"
+#include "flagstone/algorithms/stencil/field/socket_counts.hpp"
 #include "flagstone/algorithms/stencil/field/states.hpp"
 #include "flagstone/algorithms/stencil/field/work.hpp"
 #include "flagstone/algorithms/stencil/schedules/block_step.hpp"
@@ -26,6 +29,8 @@ struct BlockWork final : StencilWork {
   std::shared_ptr<const Problem> problem;
   Range3 core;
   Index depth = 0, first_step = 0, rows = 0;
+  int socket = -1;  // whose workers do it
+  double updates = 0;
   CacheBlocks cache;
   std::array<bool, 3> open{};                     // periodic axes that are cut: the halo is the field itself
   std::vector<std::vector<Piece>> states, given;  // of each state, of each coefficient
@@ -136,7 +141,12 @@ void run_block(const BlockWork& work, std::span<const Tile> tiles) {
                           work.result_cells[i], problem.space.item);
 }
 
-void BlockWork::run(std::span<const Tile> tiles) const { run_block(*this, tiles); }
+/// Its buffers have no page yet where it has a socket: the worker that gathers the field into them touches them first.
+void BlockWork::run(std::span<const Tile> tiles) const {
+  const int touched = ::sched_getcpu();
+  run_block(*this, tiles);
+  if (socket >= 0 && problem->placed) problem->placed->add(socket, updates, touched, ::sched_getcpu());
+}
 
 /// The divisor g of a block's extent for which a disk reads it soonest: with a halo of whole g on both sides, in
 /// requests of g times `bytes`. Cost: the square root of the extent.
@@ -164,6 +174,10 @@ class Builder {
         states_(graph, problem_, depths_.number(), cell_, scheme.held),
         observers_(graph, problem_) {
     for (std::size_t d = 0; d < 3; ++d) grid_[d] = ceil_div(problem_->core(d).length(), scheme_.block[d]);
+    // Along the slowest axis a block each, which share their halos; the same block of every superstep.
+    const auto sockets = static_cast<Index>(graph.sockets().size());
+    if (sockets > 1 && grid_[first_axis(*problem_)] >= sockets) sockets_ = sockets;
+    if (sockets_ > 1 && problem_->placed) problem_->placed->begin(graph.sockets());
   }
 
   Index run() {
@@ -212,9 +226,12 @@ class Builder {
     work->observed = observers_.task(task, [&](Index) { return core; });
     work->scratch = static_cast<std::uint32_t>(task.accesses.size());
     task.accesses.push_back(scratch(scratch_bytes(*work)));
-    const double updates = count_updates(*work);
+    const double updates = work->updates = count_updates(*work);
     task.cost.flops = updates * problem_->flops();
-    task.cost.bytes_touched = updates * static_cast<double>(problem_->item()) * 3;
+    // Cache blocks read memory once for several steps.
+    const auto steps = static_cast<double>(std::max<Index>(1, std::min(work->cache.depth, work->depth)));
+    task.cost.bytes_touched = updates * static_cast<double>(problem_->item()) * 3 / steps;
+    task.socket = work->socket = socket_of(core);
     task.cost.float64 = problem_->dtype == Dtype::float64 || problem_->dtype == Dtype::complex128;
     task.calls.push_back(call_of(*problem_, std::move(work), task.cost.flops));
     return task;
@@ -228,18 +245,33 @@ class Builder {
     return updates;
   }
 
+  int socket_of(const Range3& core) const {
+    const std::size_t d = first_axis(*problem_);
+    if (sockets_ == 1) return -1;
+    return static_cast<int>((core.first[d] - problem_->core(d).first) / scheme_.block[d] % sockets_);
+  }
+
+  Range3 core_at(const Axes& at) const {
+    Range3 core;
+    for (std::size_t d = 0; d < 3; ++d) {
+      const Interval all = problem_->core(d);
+      core.first[d] = all.first + at[d] * scheme_.block[d];
+      core.last[d] = std::min(all.last, core.first[d] + scheme_.block[d]);
+    }
+    return core;
+  }
+
+  /// In C order; of several sockets a block of each in turn, so that all have work within what is in sight.
   template <class F>
   void for_each_core(F&& f) const {
-    Axes at{};
+    const std::size_t first = first_axis(*problem_);
+    Axes group{}, at{}, grid = grid_;  // places of a group of blocks, one for each socket
+    grid[first] = ceil_div(grid_[first], sockets_);
     do {
-      Range3 core;
-      for (std::size_t d = 0; d < 3; ++d) {
-        const Interval all = problem_->core(d);
-        core.first[d] = all.first + at[d] * scheme_.block[d];
-        core.last[d] = std::min(all.last, core.first[d] + scheme_.block[d]);
-      }
-      f(core);
-    } while (advance(at, Axes{}, grid_));
+      at = group;
+      for (Index i = group[first] * sockets_; i < std::min(grid_[first], (group[first] + 1) * sockets_); ++i)
+        at[first] = i, f(core_at(at));
+    } while (advance(group, Axes{}, grid));
   }
 
   /// Whole cells of scratch; of a result the block itself, which covers whole chunks.
@@ -273,6 +305,7 @@ class Builder {
   Axes cell_, grid_{};
   Supersteps depths_;
   int added_ = 0;
+  Index sockets_ = 1;  // that blocks are placed on
   States states_;
   Observers observers_;
 };
