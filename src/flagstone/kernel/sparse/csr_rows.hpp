@@ -20,14 +20,16 @@ struct SparseJob {
   const double* shift;  // null: none
   double* sums;         // null: not needed
   std::int64_t width;
-  bool accumulate;  // T goes on from what it holds
-  bool conjugated;  // complex: Y += conj(A)ᵀ T
+  bool accumulate;                  // T goes on from what it holds
+  bool conjugated;                  // complex: Y += conj(A)ᵀ T
+  const std::uint32_t* entry_rows;  // of `entries`: whose rows of T they are; `rows` is their number
 };
 using SparseFunction = void (*)(const SparseJob&);
 /// [float32, float64, complex64, complex128][uint16, uint32, uint64 columns]; `ordered`: a value of T is one sum in the
 /// stored order, whatever the width of the block is. Complex sums always are.
+/// `entries`: Y += Aᵀ T of values that each name their row, uint16 columns.
 struct SparseTable {
-  SparseFunction at[4][3], ordered[4][3];
+  SparseFunction at[4][3], ordered[4][3], entries[4];
 };
 extern const SparseTable sparse_avx512, sparse_avx2, sparse_baseline;
 
@@ -239,42 +241,63 @@ void rows_block(const SparseJob& job, std::int64_t at) {
   for (int k = 0; job.sums && job.y && k < Block::width; ++k) job.sums[at + k] += sums[k];
 }
 
-template <class Real, class Column, class V, int count, bool ordered>
-void real_block(const SparseJob& job, std::int64_t at) {
-  rows_block<Real, V, count, ordered, ColumnBlock<Real, Column, V, count>>(job, at);
+/// Y += Aᵀ T, value by value: a row of T stays in registers as long as values name it.
+template <class Real, class V, int count, class Block>
+void entries_block(const SparseJob& job, std::int64_t at) {
+  const Block block(job, at);
+  const std::uint32_t* rows = job.entry_rows;
+  for (std::int64_t p = 0; p < job.rows;) {
+    const std::uint32_t row = rows[p];
+    std::int64_t last = p + 1;
+    while (last < job.rows && rows[last] == row) ++last;
+    const V* there =
+        reinterpret_cast<const V*>(static_cast<const Real*>(job.t) + static_cast<std::int64_t>(row) * job.ldt + at);
+    V t[count];
+    for (int k = 0; k < count; ++k) t[k] = there[k];
+    p = block.scatter(p, last, ~std::uint64_t{0}, t);
+  }
 }
 
-template <class Real, class Column, class V, int count>
-void complex_block(const SparseJob& job, std::int64_t at) {
-  rows_block<Real, V, count, true, ComplexBlock<Real, Column, V, count>>(job, at);
-}
-
-/// Blocks of 256, 128 and 64 bytes, then what remains in vectors of 16 bytes and single elements.
-template <class Real, class Column, bool ordered>
-void rows_all(const SparseJob& job) {
+/// Calls each<vector, count>(first column) for blocks of 256, 128 and 64 bytes, then for what remains in vectors of 16
+/// bytes and single elements.
+template <class Real, class Each>
+void in_blocks(std::int64_t width, Each each) {
   constexpr int bytes = FLAGSTONE_VECTOR_BYTES;
   using Wide = typename Vector<Real, bytes>::type;
   using Narrow = typename Vector<Real, 16>::type;
   constexpr int lanes = bytes / sizeof(Real), narrow = 16 / sizeof(Real);
   constexpr int most = bytes == 16 ? 8 : 256 / bytes;  // more would spill from 16 registers
   std::int64_t at = 0;
-  const auto left = [&] { return job.width - at; };
-  for (; left() >= most * lanes; at += most * lanes) real_block<Real, Column, Wide, most, ordered>(job, at);
-  for (; left() >= most / 2 * lanes; at += most / 2 * lanes) real_block<Real, Column, Wide, most / 2, ordered>(job, at);
+  const auto left = [&] { return width - at; };
+  for (; left() >= most * lanes; at += most * lanes) each.template operator()<Wide, most>(at);
+  for (; left() >= most / 2 * lanes; at += most / 2 * lanes) each.template operator()<Wide, most / 2>(at);
   if constexpr (most >= 4)
-    for (; left() >= most / 4 * lanes; at += most / 4 * lanes)
-      real_block<Real, Column, Wide, most / 4, ordered>(job, at);
-  if (left() >= 3 * narrow) real_block<Real, Column, Narrow, 3, ordered>(job, at), at += 3 * narrow;
-  if (left() >= 2 * narrow) real_block<Real, Column, Narrow, 2, ordered>(job, at), at += 2 * narrow;
-  if (left() >= narrow) real_block<Real, Column, Narrow, 1, ordered>(job, at), at += narrow;
-  if (left() == 3) real_block<Real, Column, Real, 3, ordered>(job, at), at += 3;
-  if (left() == 2) real_block<Real, Column, Real, 2, ordered>(job, at), at += 2;
-  if (left() == 1) real_block<Real, Column, Real, 1, ordered>(job, at);
+    for (; left() >= most / 4 * lanes; at += most / 4 * lanes) each.template operator()<Wide, most / 4>(at);
+  if (left() >= 3 * narrow) each.template operator()<Narrow, 3>(at), at += 3 * narrow;
+  if (left() >= 2 * narrow) each.template operator()<Narrow, 2>(at), at += 2 * narrow;
+  if (left() >= narrow) each.template operator()<Narrow, 1>(at), at += narrow;
+  if (left() == 3) each.template operator()<Real, 3>(at), at += 3;
+  if (left() == 2) each.template operator()<Real, 2>(at), at += 2;
+  if (left() == 1) each.template operator()<Real, 1>(at);
 }
 
-/// Complex numbers: blocks of 256 and 64 bytes (baseline: 64), of 16, then single ones.
-template <class Real, class Column>
-void complex_rows_all(const SparseJob& given) {
+template <class Real, class Column, bool ordered>
+void rows_all(const SparseJob& job) {
+  in_blocks<Real>(job.width, [&]<class V, int count>(std::int64_t at) {
+    rows_block<Real, V, count, ordered, ColumnBlock<Real, Column, V, count>>(job, at);
+  });
+}
+
+template <class Real>
+void entries_all(const SparseJob& job) {
+  in_blocks<Real>(job.width, [&]<class V, int count>(std::int64_t at) {
+    entries_block<Real, V, count, ColumnBlock<Real, std::uint16_t, V, count>>(job, at);
+  });
+}
+
+/// Complex numbers as pairs of reals: blocks of 256 and 64 bytes (baseline: 64), of 16, then single ones.
+template <class Real, class Each>
+void in_complex_blocks(const SparseJob& given, Each each) {
   constexpr int bytes = FLAGSTONE_VECTOR_BYTES, pair = 2 * sizeof(Real);
   using Wide = typename Vector<Real, bytes>::type;
   using One = typename Vector<Real, pair>::type;
@@ -283,10 +306,24 @@ void complex_rows_all(const SparseJob& given) {
   job.width *= 2, job.ldx *= 2, job.ldy *= 2, job.ldt *= 2;
   std::int64_t at = 0;
   const auto left = [&] { return job.width - at; };
-  for (; left() >= most * lanes; at += most * lanes) complex_block<Real, Column, Wide, most>(job, at);
+  for (; left() >= most * lanes; at += most * lanes) each.template operator()<Wide, most>(job, at);
   if constexpr (few < most)
-    for (; left() >= few * lanes; at += few * lanes) complex_block<Real, Column, Wide, few>(job, at);
-  for (; left() > 0; at += 2) complex_block<Real, Column, One, 1>(job, at);
+    for (; left() >= few * lanes; at += few * lanes) each.template operator()<Wide, few>(job, at);
+  for (; left() > 0; at += 2) each.template operator()<One, 1>(job, at);
+}
+
+template <class Real, class Column>
+void complex_rows_all(const SparseJob& given) {
+  in_complex_blocks<Real>(given, []<class V, int count>(const SparseJob& job, std::int64_t at) {
+    rows_block<Real, V, count, true, ComplexBlock<Real, Column, V, count>>(job, at);
+  });
+}
+
+template <class Real>
+void complex_entries_all(const SparseJob& given) {
+  in_complex_blocks<Real>(given, []<class V, int count>(const SparseJob& job, std::int64_t at) {
+    entries_block<Real, V, count, ComplexBlock<Real, std::uint16_t, V, count>>(job, at);
+  });
 }
 
 template <class Real, bool ordered>
@@ -309,6 +346,8 @@ constexpr SparseTable make_table() {
     table.at[2][column] = table.ordered[2][column] = of_complex_columns<float>[column];
     table.at[3][column] = table.ordered[3][column] = of_complex_columns<double>[column];
   }
+  table.entries[0] = entries_all<float>, table.entries[1] = entries_all<double>;
+  table.entries[2] = complex_entries_all<float>, table.entries[3] = complex_entries_all<double>;
   return table;
 }
 
