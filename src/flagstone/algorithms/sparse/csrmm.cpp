@@ -8,6 +8,7 @@
 #include "flagstone/algorithms/sparse/vector_cut.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/kernel/sparse/split_rows.hpp"
 
 namespace flagstone::sparse {
 namespace {
@@ -73,8 +74,12 @@ class Product {
     const auto item = static_cast<Index>(size_of(real_));
     return options_.transposed && !a_.matrix.triangle && inner_ * cols_ * item > static_cast<Index>(few_sums);
   }
-  /// Whether stripes of the sums do that, each in its turn; on devices all sums at once.
-  bool striped() const { return in_order() && graph_.device_budget() == 0; }
+  /// Whether stripes of the sums do that, each in its turn; on devices, and of longer panels than stored ones have, all
+  /// sums at once: the same bits.
+  bool striped() const {
+    const auto fits = [](const CsrPanelRange& panel) { return panel.row_end - panel.row <= kernel::most_split_rows; };
+    return in_order() && graph_.device_budget() == 0 && std::all_of(a_.panels.begin(), a_.panels.end(), fits);
+  }
   PanelBytes bytes_of_panel() const {
     PanelBytes most = panel_bytes(a_, real_, graph_.device_budget() > 0);
     if (striped()) most.running += split_bytes();

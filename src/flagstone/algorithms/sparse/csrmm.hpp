@@ -43,7 +43,7 @@ void check_csrmm(const CsrOperand& a, bool transposed, const linalg::Operand& x,
 /// fewer bytes: for each panel X passes in stretches of `depth` rows, P + panels s c n + s c m bytes, and the panel is
 /// decoded once for each. Of a transposed A stretches of columns are summed up, and A and X are read once for each.
 /// Memory: (w n s or the stretch's; of sums 8 or 16 bytes an element) + for each running task a panel as stored, a
-/// decoded step and its rows of Y. Of a transposed A also one to eight panels, sorted, twice (6 + s bytes a value).
+/// decoded step and its rows of Y. Of a transposed A also one to eight panels, sorted, twice (4 + s bytes a value).
 /// 2 nnz c flops (complex: 8).
 void csrmm(Graph& graph, const CsrOperand& a, const linalg::Operand& x, const Array* y_in, const linalg::Operand& y,
            const CsrmmOptions& options);

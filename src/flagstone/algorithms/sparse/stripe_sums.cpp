@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "flagstone/algorithms/sparse/panel_task.hpp"
 #include "flagstone/base/bytes.hpp"
@@ -13,8 +14,6 @@ namespace {
 constexpr std::size_t cached_sums = std::size_t{1} << 20;  // bytes
 constexpr int widest_shift = 16, narrowest_shift = 6;      // columns of a stripe are uint16
 constexpr Index stripes_a_worker = 4;                      // chains of sums that may run at a time
-
-std::size_t place_of(std::size_t& end, std::size_t bytes) { return std::exchange(end, align_up(end + bytes, 64)); }
 
 class SplitTask final : public PanelWork {
  public:
@@ -58,14 +57,14 @@ void StripeSum::run(const Call& call, std::span<const Tile> tiles) const {
   for (std::size_t i = 0; i < panels_.size(); ++i) {
     const Tile &values = tiles[2 * i], &x = tiles[2 * i + 1];
     Index count = 0;
-    panels_[i]->each(values.data, stripe_, [&](const kernel::CsrEntries& entries) { count += entries.count; });
+    panels_[i]->each(values.data, stripe_, [&](const kernel::CsrRecords& records) { count += records.count; });
     if (count < length_ / 2) {
       add_some(*panels_[i], values, x, partial, z);
       continue;
     }
     std::memset(partial.data, 0, partial.bytes);
     panels_[i]->each(values.data, stripe_,
-                     [&](const kernel::CsrEntries& entries) { kernel::csr_scatter(entries, x, partial); });
+                     [&](const kernel::CsrRecords& records) { kernel::csr_scatter(records, x, partial); });
     kernel::shift_merge(partial, nullptr, nullptr, z);
   }
 }
@@ -79,13 +78,17 @@ void StripeSum::add_some(const SplitPanel& panel, const Tile& values, const Tile
   std::memset(seen, 0, static_cast<std::size_t>(length_));
   Index number = 0;
   const auto row_bytes = static_cast<std::size_t>(partial.strides[0]);
-  panel.each(values.data, stripe_, [&](const kernel::CsrEntries& entries) {
-    for (Index p = 0; p < entries.count; ++p)
-      if (const Index column = entries.columns[p]; std::exchange(seen[column], std::uint8_t{1}) == 0) {
-        std::memset(partial.data + static_cast<std::size_t>(column) * row_bytes, 0, row_bytes);
-        found[number++] = column;
-      }
-    kernel::csr_scatter(entries, x, partial);
+  panel.each(values.data, stripe_, [&](const kernel::CsrRecords& records) {
+    const std::byte* record = records.data + sizeof(std::uint16_t);  // its column
+    const std::size_t bytes = kernel::record_bytes(size_of(partial.dtype));
+    for (Index p = 0; p < records.count; ++p, record += bytes) {
+      std::uint16_t column = 0;
+      std::memcpy(&column, record, sizeof column);
+      if (std::exchange(seen[column], std::uint8_t{1}) != 0) continue;
+      std::memset(partial.data + static_cast<std::size_t>(column) * row_bytes, 0, row_bytes);
+      found[number++] = column;
+    }
+    kernel::csr_scatter(records, x, partial);
   });
   for (Index i = 0; i < number; ++i) {
     const Box row{{found[i], 0}, {1, z.shape[1]}};
@@ -108,12 +111,10 @@ Stripes stripes_of(Index cols, std::size_t row_bytes, int workers) {
 SplitPanel::SplitPanel(const CsrOperand& a, const CsrPanelRange& panel, Dtype real, const Stripes& stripes)
     : reader_(a, panel, real, false), stripes_(stripes) {
   const auto ends = static_cast<std::size_t>(reader_.most_stretches() * (stripes.number() + 1));
-  std::size_t end = 0;
-  place_of(end, (1 + ends) * sizeof(Index));
-  rows_ = place_of(end, stored() * sizeof(std::uint32_t));
-  columns_ = place_of(end, stored() * sizeof(std::uint16_t));
-  values_ = end;
+  records_ = align_up((1 + ends) * sizeof(Index), 64);
 }
+
+std::size_t SplitPanel::record_bytes() const { return kernel::record_bytes(size_of(reader_.real())); }
 
 void SplitPanel::fill(std::span<const Tile> tiles, std::byte* scratch, std::byte* to) const {
   auto* stretches = reinterpret_cast<Index*>(to);
@@ -122,25 +123,19 @@ void SplitPanel::fill(std::span<const Tile> tiles, std::byte* scratch, std::byte
   const auto number = static_cast<std::size_t>(stripes_.number());
   reader_.stream(tiles, scratch, [&](Index row, const kernel::CsrRows& rows) {
     ends[0] = held;
-    kernel::split_rows(rows, size_of(reader_.real()), row, stripes_.shift,
-                       {{ends, number + 1},
-                        reinterpret_cast<std::uint32_t*>(to + rows_),
-                        reinterpret_cast<std::uint16_t*>(to + columns_),
-                        to + values_});
+    kernel::split_rows(rows, size_of(reader_.real()), row, stripes_.shift, {ends, number + 1}, to + records_);
     held = ends[number];
     ends += number + 1, ++*stretches;
   });
 }
 
 void SplitPanel::each(const std::byte* from, Index stripe,
-                      const std::function<void(const kernel::CsrEntries&)>& use) const {
+                      const std::function<void(const kernel::CsrRecords&)>& use) const {
   const auto* stretches = reinterpret_cast<const Index*>(from);
   const Index* ends = stretches + 1 + stripe;
   for (Index i = 0; i < *stretches; ++i, ends += stripes_.number() + 1)
     if (ends[0] < ends[1])
-      use({ends[1] - ends[0], reinterpret_cast<const std::uint32_t*>(from + rows_) + ends[0],
-           reinterpret_cast<const std::uint16_t*>(from + columns_) + ends[0],
-           from + values_ + static_cast<std::size_t>(ends[0]) * size_of(reader_.real())});
+      use({ends[1] - ends[0], from + records_ + static_cast<std::size_t>(ends[0]) * record_bytes()});
 }
 
 SplitRegion add_split(Graph& graph, const CsrOperand& a, const CsrPanelRange& panel, Dtype real,

@@ -22,25 +22,26 @@ struct Stripes {
 /// columns at most, and some stripes for each worker. No bits depend on them.
 Stripes stripes_of(Index cols, std::size_t row_bytes, int workers);
 
-/// One panel, its values sorted by stripes (in the order of the rows within each): how they lie in a tile of bytes.
+/// One panel of 65,536 rows at most, its values sorted by stripes: how they lie in a tile of bytes.
 class SplitPanel {
  public:
   SplitPanel(const CsrOperand& a, const CsrPanelRange& panel, Dtype real, const Stripes& stripes);
 
   const PanelReader& reader() const { return reader_; }
-  std::size_t bytes() const { return values_ + stored() * size_of(reader_.real()); }
+  std::size_t bytes() const { return records_ + stored() * record_bytes(); }
   /// Sorts the decoded rows into `to`; `scratch`: of the reader.
   void fill(std::span<const Tile> tiles, std::byte* scratch, std::byte* to) const;
-  /// Calls `use(entries)` for what a stripe has in `from`, in the order of the rows.
-  void each(const std::byte* from, Index stripe, const std::function<void(const kernel::CsrEntries&)>& use) const;
+  /// Calls `use(records)` for what a stripe has in `from`, in the order of the rows.
+  void each(const std::byte* from, Index stripe, const std::function<void(const kernel::CsrRecords&)>& use) const;
   void access(std::vector<Access>& accesses) { reader_.access(accesses); }
 
  private:
   std::size_t stored() const { return static_cast<std::size_t>(reader_.stored_values()); }
+  std::size_t record_bytes() const;
 
   PanelReader reader_;
   Stripes stripes_;
-  std::size_t rows_, columns_, values_;  // where they begin, behind the ends of each stretch's stripes
+  std::size_t records_;  // where they begin, behind the ends of each stretch's stripes
 };
 
 /// A panel on its way: its values, sorted by a task that was added, and the rows of X that they meet.

@@ -17,13 +17,12 @@ struct CsrRows {
   Dtype column_dtype = Dtype::uint32;  // what column_dtype_for says
 };
 
-/// Values of some of the columns: row, column (counted from the first of these columns) and value of each, in the order
-/// of the rows.
-struct CsrEntries {
+/// Values of some of the columns, in the order of the rows. Each is its row, its column (both uint16, counted from the
+/// first of these columns) and itself, of the dtype of T and Y, without gaps: a sorter that writes one stream for each
+/// of many groups of columns writes as few as can be.
+struct CsrRecords {
   Index count = 0;
-  const std::uint32_t* rows = nullptr;
-  const std::uint16_t* columns = nullptr;
-  const std::byte* values = nullptr;  // of the dtype of T and Y
+  const std::byte* data = nullptr;
 };
 
 /// The index type that the kernels read for so many columns: uint16, uint32 or uint64.
@@ -45,9 +44,9 @@ void csr_multiply(const CsrRows& a, const Tile& x, const double* shift_row, cons
 void csr_multiply_ordered(const CsrRows& a, const Tile& x, bool accumulate, const Tile& t);
 /// Y += Aᵀ T, or Aᴴ T. As csr_multiply, with Y read and written.
 void csr_multiply_transposed(const CsrRows& a, const Tile& t, const Tile& y, double* sums, bool conjugated = false);
-/// Y += Aᵀ T of values in the order of their rows, each of which names its row of T and of Y (uint16): what split_rows
-/// makes. Reads 6 bytes and a value; a row of T once for its values.
-void csr_scatter(const CsrEntries& a, const Tile& t, const Tile& y);
+/// Y += Aᵀ T of values that each name their row of T and of Y: what split_rows makes. Reads 4 bytes and a value; a row
+/// of T once for its values.
+void csr_scatter(const CsrRecords& a, const Tile& t, const Tile& y);
 /// T := A X - 1 sᵀ and Y += Aᵀ T, row by row, while the row's values are in the nearest cache: 4 b flops a value.
 /// T (data null: not wanted) stays in registers otherwise. Complex: Y += Aᴴ T.
 void csr_gram(const CsrRows& a, const Tile& x, const double* shift_row, const Tile& t, const Tile& y, double* sums);

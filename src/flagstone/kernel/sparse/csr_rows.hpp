@@ -20,16 +20,16 @@ struct SparseJob {
   const double* shift;  // null: none
   double* sums;         // null: not needed
   std::int64_t width;
-  bool accumulate;                  // T goes on from what it holds
-  bool conjugated;                  // complex: Y += conj(A)ᵀ T
-  const std::uint32_t* entry_rows;  // of `entries`: whose rows of T they are; `rows` is their number
+  bool accumulate;      // T goes on from what it holds
+  bool conjugated;      // complex: Y += conj(A)ᵀ T
+  const void* records;  // of `scattered`: row of T, row of Y (uint16 both), value; `rows` is their number
 };
 using SparseFunction = void (*)(const SparseJob&);
 /// [float32, float64, complex64, complex128][uint16, uint32, uint64 columns]; `ordered`: a value of T is one sum in the
 /// stored order, whatever the width of the block is. Complex sums always are.
-/// `entries`: Y += Aᵀ T of values that each name their row, uint16 columns.
+/// `scattered`: Y += Aᵀ T of records.
 struct SparseTable {
-  SparseFunction at[4][3], ordered[4][3], entries[4];
+  SparseFunction at[4][3], ordered[4][3], scattered[4];
 };
 extern const SparseTable sparse_avx512, sparse_avx2, sparse_baseline;
 
@@ -241,20 +241,57 @@ void rows_block(const SparseJob& job, std::int64_t at) {
   for (int k = 0; job.sums && job.y && k < Block::width; ++k) job.sums[at + k] += sums[k];
 }
 
-/// Y += Aᵀ T, value by value: a row of T stays in registers as long as values name it.
-template <class Real, class V, int count, class Block>
-void entries_block(const SparseJob& job, std::int64_t at) {
-  const Block block(job, at);
-  const std::uint32_t* rows = job.entry_rows;
-  for (std::int64_t p = 0; p < job.rows;) {
-    const std::uint32_t row = rows[p];
-    std::int64_t last = p + 1;
-    while (last < job.rows && rows[last] == row) ++last;
-    const V* there =
-        reinterpret_cast<const V*>(static_cast<const Real*>(job.t) + static_cast<std::int64_t>(row) * job.ldt + at);
-    V t[count];
-    for (int k = 0; k < count; ++k) t[k] = there[k];
-    p = block.scatter(p, last, ~std::uint64_t{0}, t);
+/// Adds a record's value times a row of T, which stays in registers, to a row of Y.
+template <class Real, class V, int count>
+struct RealRecord {
+  static constexpr std::int64_t bytes = 4 + sizeof(Real);
+  V t[count];
+  explicit RealRecord(const V* row) {
+    for (int k = 0; k < count; ++k) t[k] = row[k];
+  }
+  void add(const char* value, V* y) const {
+    Real a;
+    __builtin_memcpy(&a, value, sizeof a);
+#pragma GCC unroll 8
+    for (int k = 0; k < count; ++k) y[k] += a * t[k];
+  }
+};
+template <class Real, class V, int count>
+struct ComplexRecord {
+  static constexpr std::int64_t bytes = 4 + 2 * sizeof(Real);
+  V t[count], turned[count];
+  explicit ComplexRecord(const V* row) {
+    for (int k = 0; k < count; ++k) t[k] = row[k], turned[k] = times_i<Real, V>(row[k]);
+  }
+  void add(const char* value, V* y) const {
+    Real a[2];
+    __builtin_memcpy(a, value, sizeof a);
+#pragma GCC unroll 8
+    for (int k = 0; k < count; ++k) {
+      y[k] += a[0] * t[k];
+      y[k] += a[1] * turned[k];
+    }
+  }
+};
+
+/// Y += Aᵀ T, record by record.
+template <class Real, class V, class Record>
+void records_block(const SparseJob& job, std::int64_t at) {
+  const char *record = static_cast<const char*>(job.records), *end = record + job.rows * Record::bytes;
+  const Real* t = static_cast<const Real*>(job.t) + at;
+  Real* y = static_cast<Real*>(job.y) + at;
+  const auto place = [](const char* from) {
+    std::uint16_t number;
+    __builtin_memcpy(&number, from, sizeof number);
+    return static_cast<std::int64_t>(number);
+  };
+  while (record < end) {
+    const std::int64_t row = place(record);
+    const Record one(reinterpret_cast<const V*>(t + row * job.ldt));
+    do {
+      one.add(record + 4, reinterpret_cast<V*>(y + place(record + 2) * job.ldy));
+      record += Record::bytes;
+    } while (record < end && place(record) == row);
   }
 }
 
@@ -289,9 +326,9 @@ void rows_all(const SparseJob& job) {
 }
 
 template <class Real>
-void entries_all(const SparseJob& job) {
+void records_all(const SparseJob& job) {
   in_blocks<Real>(job.width, [&]<class V, int count>(std::int64_t at) {
-    entries_block<Real, V, count, ColumnBlock<Real, std::uint16_t, V, count>>(job, at);
+    records_block<Real, V, RealRecord<Real, V, count>>(job, at);
   });
 }
 
@@ -320,9 +357,9 @@ void complex_rows_all(const SparseJob& given) {
 }
 
 template <class Real>
-void complex_entries_all(const SparseJob& given) {
+void complex_records_all(const SparseJob& given) {
   in_complex_blocks<Real>(given, []<class V, int count>(const SparseJob& job, std::int64_t at) {
-    entries_block<Real, V, count, ComplexBlock<Real, std::uint16_t, V, count>>(job, at);
+    records_block<Real, V, ComplexRecord<Real, V, count>>(job, at);
   });
 }
 
@@ -346,8 +383,8 @@ constexpr SparseTable make_table() {
     table.at[2][column] = table.ordered[2][column] = of_complex_columns<float>[column];
     table.at[3][column] = table.ordered[3][column] = of_complex_columns<double>[column];
   }
-  table.entries[0] = entries_all<float>, table.entries[1] = entries_all<double>;
-  table.entries[2] = complex_entries_all<float>, table.entries[3] = complex_entries_all<double>;
+  table.scattered[0] = records_all<float>, table.scattered[1] = records_all<double>;
+  table.scattered[2] = complex_records_all<float>, table.scattered[3] = complex_records_all<double>;
   return table;
 }
 

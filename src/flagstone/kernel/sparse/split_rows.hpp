@@ -6,15 +6,14 @@
 
 namespace flagstone::kernel {
 
-/// Where the values of some rows go: those of a stripe together, in the order of the rows.
-struct SplitRows {
-  std::span<Index> ends;  // one more than stripes: stripe s has places [ends[s], ends[s + 1]); ends[0] is given
-  std::uint32_t* rows = nullptr;
-  std::uint16_t* columns = nullptr;  // counted from the first of the stripe
-  std::byte* values = nullptr;
-};
-/// Stripes are 2^shift columns wide, 65,536 at most; rows are counted from `first`. Two looks at the columns, one write
-/// of 6 bytes and a value each: 2 ns a value while stripes are no more than some dozens, each a stream of the cache.
-void split_rows(const CsrRows& a, std::size_t value_bytes, Index first, int shift, const SplitRows& to);
+inline constexpr Index most_split_rows = Index{1} << 16;  // records count them in 16 bits, and columns of a stripe
+constexpr std::size_t record_bytes(std::size_t value_bytes) { return 4 + value_bytes; }
+
+/// to := records (CsrRecords) of all values, those of a stripe together, in the order of the rows. Stripes are 2^shift
+/// columns wide, 65,536 at most; rows are counted from `first`. ends (one more than stripes) := where each begins and
+/// the last one ends, from ends[0] on, which is given. Two looks at the columns and one write of each record, each
+/// stripe a stream: some dozens of them are no matter.
+void split_rows(const CsrRows& a, std::size_t value_bytes, Index first, int shift, std::span<Index> ends,
+                std::byte* to);
 
 }  // namespace flagstone::kernel

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <complex>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -56,12 +57,11 @@ void check(Dtype dtype, Index width, int shift) {
   const Rows<Real, Column> a(n, cols, random);
   const auto stripes = static_cast<std::size_t>((cols - 1) >> shift) + 1, count = a.values.size();
   std::vector<Index> ends(stripes + 1, 3);
-  std::vector<std::uint32_t> rows(count + 3);
-  std::vector<std::uint16_t> columns(count + 3);
-  std::vector<Real> values(count + 3), t(static_cast<std::size_t>((first + n) * width)),
-      y(static_cast<std::size_t>(cols * width)), wanted(y.size());
-  split_rows(a.view(), sizeof(Real), first, shift,
-             {ends, rows.data(), columns.data(), reinterpret_cast<std::byte*>(values.data())});
+  const std::size_t bytes = record_bytes(sizeof(Real));
+  std::vector<std::byte> records((count + 3) * bytes);
+  std::vector<Real> t(static_cast<std::size_t>((first + n) * width)), y(static_cast<std::size_t>(cols * width)),
+      wanted(y.size());
+  split_rows(a.view(), sizeof(Real), first, shift, ends, records.data());
   ASSERT_EQ(ends.front(), 3);
   ASSERT_EQ(ends.back(), static_cast<Index>(count) + 3);
   for (Real& one : t) one = static_cast<Real>(static_cast<int>(random() % 32) - 16);
@@ -70,11 +70,15 @@ void check(Dtype dtype, Index width, int shift) {
       for (Index k = 0; k < width; ++k) wanted[a.columns[p] * width + k] += a.values[p] * t[(first + i) * width + k];
   const Tile all = tile_of(y, dtype, cols, width), given = tile_of(t, dtype, first + n, width);
   for (std::size_t s = 0; s < stripes; ++s) {
-    for (Index p = ends[s] + 1; p < ends[s + 1]; ++p) ASSERT_LE(rows[p - 1], rows[p]);
+    const auto row = [&](Index p) {
+      std::uint16_t number = 0;
+      std::memcpy(&number, records.data() + static_cast<std::size_t>(p) * bytes, sizeof number);
+      return number;
+    };
+    for (Index p = ends[s] + 1; p < ends[s + 1]; ++p) ASSERT_LE(row(p - 1), row(p));
     const Index from = static_cast<Index>(s) << shift, length = std::min(cols - from, Index{1} << shift);
-    csr_scatter({ends[s + 1] - ends[s], rows.data() + ends[s], columns.data() + ends[s],
-                 reinterpret_cast<const std::byte*>(values.data() + ends[s])},
-                given, subtile(all, {{from, 0}, {length, width}}));
+    csr_scatter({ends[s + 1] - ends[s], records.data() + static_cast<std::size_t>(ends[s]) * bytes}, given,
+                subtile(all, {{from, 0}, {length, width}}));
   }
   EXPECT_EQ(y, wanted);  // small whole numbers: exact in every order
 }
@@ -94,7 +98,7 @@ TEST(SplitRows, StripesHoldTheirValuesInTheOrderOfTheRows) {
 TEST(SplitRows, NothingIsSplitIntoEmptyStripes) {
   const std::vector<Index> pointers{0, 0, 0};
   std::vector<Index> ends(4, 7);
-  split_rows({2, 24, pointers.data(), nullptr, nullptr, Dtype::uint16}, 4, 0, 3, {ends, nullptr, nullptr, nullptr});
+  split_rows({2, 24, pointers.data(), nullptr, nullptr, Dtype::uint16}, 4, 0, 3, ends, nullptr);
   EXPECT_EQ(ends, (std::vector<Index>{7, 7, 7, 7}));
 }
 
