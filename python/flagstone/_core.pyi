@@ -1647,6 +1647,18 @@ def sort_entries(
     values: NDArray[np.uint8],
     /,
 ) -> bool: ...
+def split_block(
+    first: int, pointers: NDArray[np.int64], columns: NDArray[np.uint8], column_bytes: int,
+    values: NDArray[np.uint8], value_bytes: int, bucket_of: NDArray[np.uint16], shift: int,
+    firsts: NDArray[np.int64], wide: bool, ends: NDArray[np.int64], to: NDArray[np.uint8], /,
+) -> None: ...  # fmt: skip
+def records_between(
+    pieces: NDArray[np.uint8], value_bytes: int, wide: bool, first: int, last: int, /
+) -> int: ...
+def join_pieces(
+    pieces: NDArray[np.uint8], value_bytes: int, wide: bool, width: int, first: int, wide_rows: bool,
+    pointers: NDArray[np.int64], columns: NDArray[np.uint8], values: NDArray[np.uint8], /,
+) -> bool: ...  # fmt: skip
 def sort_lines_job(
     source: Array, axis: int, descending: bool, places: bool, to: Array, checkpoint: Checkpoint | None
 ) -> Job: ...

@@ -10,6 +10,7 @@ import flagstone as fl
 from tests.support.processes import beside, fingerprint, random_csr
 
 M, N, EACH = 150_000, 900, 8
+WIDE = 40  # times as many columns: their sums take more than 2 MiB, and panels are added in order
 
 
 def _device(memory, **emulation):
@@ -27,6 +28,8 @@ def folder(tmp_path_factory):
     a = csr_array((values, columns.ravel(), pointers), shape=(M, N))
     fl.from_blocks(iter([a[i : i + 50_000] for i in range(0, M, 50_000)]), folder / "a.zarr")
     fl.from_blocks(iter([random_csr(3000, 500, 0.1, 4) * (1 + 2j)]), folder / "z.zarr")
+    wide = csr_array((values, columns.ravel() * WIDE, pointers), shape=(M, N * WIDE))
+    fl.from_blocks(iter([wide]), folder / "w.zarr")
     fl.from_numpy(rng.standard_normal((N, 24)).astype("f4"), folder / "x.zarr")
     fl.from_numpy(rng.standard_normal((M, 24)).astype("f4"), folder / "t.zarr")
     return folder
@@ -45,6 +48,8 @@ CALLS = {
     "A[rows] X": lambda at: _bytes(at("a.zarr")[::7] @ np.ones((N, 20), "f4")),
     "abs(A).log1p() X": lambda at: _bytes(abs(at("a.zarr")).log1p() @ np.ones((N, 20), "f4")),
     "At T": lambda at: _bytes(fl.matmul(at("a.zarr").T, at("t.zarr"))),
+    "Wt T": lambda at: _bytes(fl.matmul(at("w.zarr").T, at("t.zarr"))),
+    "Wt T in float64": lambda at: _bytes(fl.matmul(at("w.zarr").T, np.cos(np.arange(9.0 * M)).reshape(M, 9))),
     "Z X": lambda at: _bytes(at("z.zarr") @ np.ones((500, 5), "c16")),
     "Zh X": lambda at: _bytes(at("z.zarr").H @ np.ones((3000, 5), "c16")),
     "pca": lambda at: _bytes(fl.pca(at("a.zarr"), 3, method="krylov").components),

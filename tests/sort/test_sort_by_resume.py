@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -118,3 +119,52 @@ def test_outputs_that_are_the_operands_are_exchanged(process, tmp_path, columns)
     again = process(_RESUME.format(place="b.zarr"), memory="150MiB")
     assert "resumed" in again["what"]
     there(tmp_path, OUTS, columns)
+
+
+_OVER = """
+import os, signal
+from flagstone._output.destination import Destination
+from flagstone._output.together import Together
+publish, published = Destination.publish, []
+def some(self):
+    if len(published) == left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    published.append(self)
+    return publish(self)
+Destination.publish = some
+given = [fl.open(f"{name}.zarr", mode="r+") for name in "abc"]
+fl.sort_by(given, out=given)
+"""
+_AGAIN = """
+given = [fl.open(f"{name}.zarr", mode="r+") for name in "abc"]
+try:
+    fl.sort_by(given, out=given)
+    result = "sorted"
+except fl.Error as error:
+    result = str(error)
+"""
+
+
+@pytest.mark.parametrize(("exchanged", "how"), [(0, "resume"), (1, "call"), (2, "resume")])
+def test_a_kill_between_renames_of_operands_loses_nothing(isolated, tmp_path, rng, exchanged, how):
+    """However short the call is."""
+    keys = rng.integers(0, 50, 3000).astype("i4")
+    given = [keys, np.arange(3000.0), rng.random(3000).astype("f4")]
+    for name, one in zip("abc", given, strict=True):
+        fl.from_numpy(one, tmp_path / f"{name}.zarr")
+    order = np.argsort(keys, kind="stable")
+    died = isolated(f"left = {exchanged}\n" + _OVER, check=False)
+    assert died.returncode == -signal.SIGKILL, died.stderr[-2000:]
+    left = [any(one.record for one in left_at(tmp_path / place / "array")) for place in OUTS]
+    assert left == [True, exchanged < 1, exchanged < 2]  # the note goes with the first, which comes last
+    for name, one, there_yet in zip("abc", given, left, strict=True):
+        wanted = one if there_yet else one[order]
+        np.testing.assert_array_equal(np.asarray(fl.open(tmp_path / f"{name}.zarr")), wanted)
+    if how == "resume":
+        place = OUTS[left.index(True) if exchanged else 2]
+        assert len(isolated(f"result = [one.path for one in fl.resume({place!r})]")) == 3
+    else:
+        assert "killed while its results appeared is finished now" in isolated(_AGAIN)
+        assert isolated(_AGAIN) == "sorted"
+    there(tmp_path, OUTS, [one[order] for one in given])
+    assert not any(left_at(tmp_path / place / "array") for place in OUTS)

@@ -66,3 +66,32 @@ def test_bad_input_is_named():
     for sorter, told in ((np.zeros((3, 1), int), "3 x 1"), ([0, 1], "2"), (0, "one number")):
         with pytest.raises(fl.ShapeError, match=f"sorter is {told} and x1 3; a place for each"):
             fl.searchsorted(np.arange(3), [1], sorter=sorter)
+
+
+@pytest.mark.parametrize("name", ["values", "counts", "inverse", "all"])
+@pytest.mark.parametrize("shape", [(300_000,), (600, 500)])
+def test_plans_of_unique_values_count_what_is_moved(name, shape, rng):
+    """Of values that all differ: what is counted for results is a bound."""
+    routine = getattr(fl, f"unique_{name}")
+    a = fl.from_numpy(rng.permutation(300_000).astype("f8").reshape(shape))
+    before = fl.stats()
+    plan = routine.plan(a)
+    assert fl.stats() is before  # nothing was done
+    routine(a)
+    done = fl.stats()
+    assert done.what == plan.what
+    assert abs(done.bytes_read / plan.bytes_read - 1) < 0.02
+    assert abs(done.bytes_written / plan.bytes_written - 1) < 0.02
+    assert done.peak_memory <= plan.peak_memory * 1.1
+    few = fl.from_numpy(rng.integers(0, 9, shape))
+    plan = routine.plan(few)
+    routine(few)
+    assert fl.stats().bytes_written <= plan.bytes_written * 1.01
+
+
+def test_plan_of_unique_values_names_the_least_limit(rng):
+    a = fl.from_numpy(rng.random(2_000_000))
+    least = fl.unique_all.plan(a).least_memory
+    np.testing.assert_array_equal(
+        np.asarray(fl.unique_all(a, memory=least + (8 << 20)).values), np.unique(np.asarray(a))
+    )

@@ -189,3 +189,39 @@ def test_a_flat_file_larger_than_the_limit_is_written_by_stretches(tmp_path, rng
     y = np.load(out, mmap_mode="r")
     np.testing.assert_array_equal(y[:300], np.asarray(x))
     np.testing.assert_array_equal(y[-300:], np.asarray(x)[np.arange(rows - 300, rows) % 300])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("cols", [1, 50, 64])
+def test_sums_of_wide_matrices_by_stripes(tmp_path, rng, dtype, cols):
+    """Sums of more than 2 MiB are kept by stripes of columns: dense enough, and with columns left out."""
+    n = 600_000 if cols == 1 else 30_000
+    filled = random_csr(40_000, 400, 0.05, 8, "float32")  # 20 values a column and more
+    some = random_csr(40_000, n - 400, 30_000 / 40_000 / (n - 400), 9, "float32")
+    a = sp.hstack([filled, some]).tocsr()
+    s = fl.from_blocks([a[:17_000], a[17_000:]], tmp_path / "a.zarr")
+    if np.dtype(dtype).kind == "c":
+        a, s = a * 1j, s * 1j
+    x = rng.standard_normal((40_000, cols)).astype(dtype)
+    wanted = a.T.astype("c16") @ x.astype("c16")
+    eps = np.finfo(dtype).eps
+    bound = 200 * eps * (abs(a).T.astype("f8") @ abs(x).astype("f8")) + 1e-300
+    seen = set()
+    for workers, given in ((1, x), (2, x), (4, fl.from_numpy(x))):
+        with fl.Runtime("2GiB", workers=workers):
+            got = np.asarray(s.T @ given)
+        assert got.dtype == dtype
+        assert (abs(got - wanted) <= bound).all()
+        seen.add(fingerprint(got))
+    assert len(seen) == 1
+
+
+def test_least_memory_of_wide_sums(tmp_path, rng):
+    """Sums in float64, a panel of X, and what a process and its panels take: nothing is held twice."""
+    a = random_csr(20_000, 100_000, 1e-3, 4, "float32")
+    s = fl.from_blocks([a], tmp_path / "a.zarr")
+    x = fl.from_numpy(rng.standard_normal((20_000, 64)).astype("f4"))
+    plan = fl.matmul.plan(s.T, x, memory="1GiB")
+    held = 8 * 100_000 * 64
+    assert plan.peak_memory <= _core.resident_bytes() + held + 4 * 20_000 * 64 * 2 + (130 << 20)
+    assert plan.bytes_read < 1.2 * (s.stored_bytes + x.nbytes)

@@ -12,6 +12,7 @@
 #include "flagstone/algorithms/sort/lines.hpp"
 #include "flagstone/kernel/sort/entries.hpp"
 #include "flagstone/kernel/sort/keys.hpp"
+#include "flagstone/kernel/sort/pieces.hpp"
 
 namespace flagstone::python {
 namespace {
@@ -143,6 +144,34 @@ bool sort_entries(const Bytes& records, int row_bytes, int column_bytes, int val
                               {span_of(pointers), bytes_of(columns), bytes_of(values)});
 }
 
+kernel::PieceRecord piece_record(int value_bytes, bool wide) { return {wide, static_cast<std::size_t>(value_bytes)}; }
+
+void split_block(Index first, const nb::ndarray<const Index, nb::ndim<1>, nb::c_contig, nb::device::cpu>& pointers,
+                 const Bytes& columns, int column_bytes, const Bytes& values, int value_bytes,
+                 const BucketOf& bucket_of, int shift, const Places& firsts, bool wide, const Places& ends,
+                 const BytesOut& to) {
+  kernel::split_block({first,
+                       {pointers.data(), pointers.size()},
+                       bytes_of(columns),
+                       static_cast<std::size_t>(column_bytes),
+                       bytes_of(values)},
+                      piece_record(value_bytes, wide),
+                      {{bucket_of.data(), bucket_of.size()}, shift, {firsts.data(), firsts.size()}}, span_of(ends),
+                      bytes_of(to));
+}
+
+std::span<const std::byte> all_of(const Bytes& given) { return {bytes_of(given), given.size()}; }
+
+Index records_between(const Bytes& pieces, int value_bytes, bool wide, Index first, Index last) {
+  return kernel::records_between(all_of(pieces), piece_record(value_bytes, wide), first, last);
+}
+
+bool join_pieces(const Bytes& pieces, int value_bytes, bool wide, Index width, Index first, bool wide_rows,
+                 const Places& pointers, const BytesOut& columns, const BytesOut& values) {
+  return kernel::join_pieces(all_of(pieces), piece_record(value_bytes, wide), width, first, wide_rows,
+                             {span_of(pointers), bytes_of(columns), bytes_of(values)});
+}
+
 }  // namespace
 
 void bind_sort(nb::module_& m) {
@@ -169,6 +198,9 @@ void bind_sort(nb::module_& m) {
   m.def("count_rows", &count_rows, unlocked());
   m.def("scatter_entries", &scatter_entries, unlocked());
   m.def("sort_entries", &sort_entries, unlocked());
+  m.def("split_block", &split_block, unlocked());
+  m.def("records_between", &records_between, unlocked());
+  m.def("join_pieces", &join_pieces, unlocked());
   m.def("keep_largest", &keep_largest, unlocked());
 }
 

@@ -135,6 +135,12 @@ class Destination:
         call.engine.resize(self.core.path, list(shape))
         self.core = _core.open_zarr(self.core.path, True)
 
+    @property
+    def built(self) -> str:
+        """Where it lies until it appears."""
+        assert self._output is not None
+        return self._output.directory
+
     def discard(self) -> None:
         """Remove what was built."""
         self._output = None

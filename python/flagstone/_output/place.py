@@ -35,7 +35,7 @@ from .column_names import Columns
 from .destination import Destination, kept_choice
 from .replaceable import check_path, check_replaceable
 
-__all__ = ["IN_MEMORY", "Place", "RecordedPlace", "check_out"]
+__all__ = ["IN_MEMORY", "Place", "RecordedPlace", "check_out", "inside"]
 
 
 class RecordedPlace:
@@ -181,7 +181,7 @@ class Place(RecordedPlace):
                 f"{self.call.who}: {why} needs the old content of out, and '{path}' does not exist.",
                 errno.ENOENT, path,
             )  # fmt: skip
-        found = open_core(_inside(path), "r")
+        found = open_core(inside(path), "r")
         if tuple(found.shape) != self.shape or found.dtype != self.dtype.name:
             raise _unfit(self.call.who, found, self.shape, self.dtype, "an array", *self._misfit)
         return found
@@ -253,7 +253,7 @@ class Place(RecordedPlace):
 IN_MEMORY = object()
 
 
-def _inside(path: str) -> str:
+def inside(path: str) -> str:
     """Return where the only array of a group lies, such as our own results are."""
     if not os.path.isdir(path) or not _core.is_zarr_group(path):
         return path

@@ -11,10 +11,10 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand
-from .._errors.classes import ShapeError
+from .._errors.classes import Error, ShapeError
 from .._output.place import Place
 from .._output.replaceable import check_apart
-from .._output.together import Together, old_outputs
+from .._output.together import Together, finish, old_outputs, opened
 from .._resume.openers import operand
 from .._resume.registers import Again, resumable
 from .._runtime.arguments import check_flags
@@ -51,7 +51,8 @@ class Records(Routine[Any]):
         ]
         self.places = [place for place in self.targets if place is not None]
         self.operation = call.who if call.who == "sort_by" else ""
-        self.together = Together(self.targets[:-1])  # places have no name
+        # Places have no name.
+        self.together = Together(self.targets[:-1], [one.core.path for one in self.sources])
         call.outputs = sum(not place.in_memory for place in self.targets if place is not None)
         call.on(*(one.core.path for one in self.sources))
 
@@ -90,13 +91,19 @@ class Records(Routine[Any]):
         nbytes = sum(place.nbytes for place in self.targets if place is not None)
         return 8.0 * self.length * self.length.bit_length(), 2.0 * nbytes
 
+    def run(self) -> list[Any]:
+        """Sort; where a killed call over these operands had only names left to exchange, finish that."""
+        if self.operation and (paths := self.together.finish(self.operation)):
+            raise Error(
+                f"{self.call.who}: a call that was killed while its results appeared is finished now, and "
+                f"{', '.join(repr(path) for path in paths)} are sorted; open them again."
+            )
+        found: list[Any] = super().run()
+        return found
+
     def result(self, job: Any) -> list[Any]:
         """Publish what was wanted."""
-        # All is written before the first appears: a kill between two of them must find nothing but renames.
-        for place in self.targets:
-            if place is not None and place.destination is not None:
-                place.destination.core.flush()
-        return [place.close() for place in self.targets if place is not None]
+        return self.together.publish(self.targets)
 
 
 def _outs(who: str, out: Any, number: int) -> list[Any]:
@@ -151,7 +158,9 @@ def sort_by(
     Reads and writes every array once, and where they do not fit into memory their records once more (`sort`
     says when twice more). O(n log n) steps. Stable. A call that was killed goes on (`flagstone.resume` of any
     of the places) where all places are paths or Arrays, or scratch beside one that is: sorted runs lie beside
-    the first. Results appear one after the other, each whole.
+    the first. Results appear one after the other, each whole; where they are the operands themselves, who is
+    killed in between has all of them after `flagstone.resume` of one that is missing, or the same call, which
+    then says so.
     """
     call = Call("sort_by", memory)
     if isinstance(arrays, (Array, np.ndarray, str)) or not isinstance(arrays, Sequence):
@@ -176,6 +185,8 @@ def sort_by(
 
 @resumable("sort_by")
 def _sort_by_again(path: str, told: dict[str, Any]) -> Again:
+    if paths := finish("sort_by", [path]):
+        return opened, (paths,), {}
     arrays = [operand(f"array {number}", one) for number, one in enumerate(told["arrays"])]
     options = {"descending": told["descending"], "out": old_outputs(told["outs"])}
     return sort_by, (arrays, told["keys"]), options

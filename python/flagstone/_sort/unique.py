@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array.array import Array
-from .._runtime.call import Call
+from .. import _core
+from .._array.array import PIECE, Array, shape_text
+from .._runtime.call import Call, Moved
+from .._runtime.plan import Plan, Stats, together
+from .._runtime.routine import Prepared, routine
+from .._runtime.runtime import remember, stats
 from .order import stored
 from .records import Records
 from .stretches import Stretch, flat, length_of, part, stretches
 
 __all__ = ["unique_all", "unique_counts", "unique_inverse", "unique_values"]
+
+R = TypeVar("R")
 
 
 class UniqueAll(NamedTuple):
@@ -39,29 +49,112 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Array
 
 
-class _Unique:
-    """Elements of an array, sorted with the places where they were."""
+_LOOKED = 4e-9  # seconds of a processor that a look at an element takes (measured: 3 to 5)
 
-    def __init__(self, who: str, x: Any, memory: Any, *, placed: bool) -> None:
-        self.call = call = Call(who, memory)
-        given = stored(call, x)
-        self.shape, self.dtype = given.shape, given.dtype
-        line = flat(call, given)
-        made = Records(call, [line], 1, False, [True, placed], [None, None]).run()
-        del line, given
-        call.begin()
-        self.values, self.places = made[0], made[1] if placed else None
-        item = self.dtype.itemsize
-        self.step = length_of(call, len(self.values), 3 * item + 50)
-        self.number = sum(int(np.count_nonzero(first)) for _, _, first in self._stretches())
 
-    def _stretches(self) -> Any:
+class _Unique(Generic[R]):
+    """The checked arguments of one call: elements are sorted, with the places where they were if asked for.
+
+    `wanted`: fields of what is returned, made in this order by `made`.
+    """
+
+    def __init__(self, call: Call, x: Any, wanted: Sequence[str], made: Callable[..., R]) -> None:
+        self.call, self.wanted, self.made = call, wanted, made
+        self.given = stored(call, x)
+        self.shape, self.dtype = self.given.shape, np.dtype(self.given.dtype)
+        self.size = math.prod(self.shape)
+        self.placed = bool({"indices", "inverse_indices"} & set(wanted))
+        self.done: list[Stats] = []
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        return f"{self.call.who} {shape_text(self.shape)} {self.dtype.name}"
+
+    # The plan ---------------------------------------------------------------------------------------------
+
+    def plan(self) -> Plan:
+        """Count its sorts, and looks at what is sorted, as if no value occurred twice."""
+        n, item, flat_already = self.size, self.dtype.itemsize, len(self.shape) == 1
+        parts = [self._sorted(self.given if flat_already else _planned(n, self.dtype)).plan()]
+        if not flat_already and isinstance(self.given, Array):
+            parts.append(self._moved(parts[0], n * item, n * item, 0))
+        looks = 1 + len(self.wanted)
+        read = looks * n * item + (8 * n if "indices" in self.wanted else 0)
+        written = sum(n * (item if name == "values" else 8) for name in self.wanted)
+        if "inverse_indices" in self.wanted:
+            parts.append(self._brought_back(*(_planned(n, np.dtype(np.int64)) for _ in range(2))).plan())
+            if not flat_already:
+                read, written = read + 8 * n, written + 8 * n
+        parts.append(self._moved(parts[0], read, written, looks * n))
+        return replace(
+            together(self.what, parts),
+            method=parts[0].method,
+            passes=parts[0].passes,
+            scratch_bytes=max(one.scratch_bytes for one in parts) + written,
+            note="results are counted as if no value occurred twice: the sort decides how long they are",
+        )
+
+    def _moved(self, like: Plan, read: int, written: int, looked: int) -> Plan:
+        """Return the plan of stretches that pass through the interpreter."""
+        rates = self.call.use_profile().rates
+        seconds = read / rates["read_bytes_per_second"] + written / rates["write_bytes_per_second"]
+        return replace(
+            like, method="stretches", passes=1, bytes_read=read, bytes_written=written, flops=0.0,
+            seconds=seconds + _LOOKED * looked, scratch_bytes=0, spaces=(),
+        )  # fmt: skip
+
+    # The run ----------------------------------------------------------------------------------------------
+
+    def run(self) -> R:
+        """Sort, look, and make what is wanted."""
+        self._sort()
+        found = [getattr(self, f"_{name}")() for name in self.wanted]
+        told = replace(together(self.what, self.done), method=self.done[0].method, passes=self.done[0].passes)
+        remember(self.call.runtime, told)
+        return self.made(*found)
+
+    def _sorted(self, line: Any) -> Records:
+        return Records(self.call, [line], 1, False, [True, self.placed], [None, None])
+
+    def _brought_back(self, places: Any, numbers: Any) -> Records:
+        return Records(self.call, [places, numbers], 1, False, [False, True, False], [None] * 3)
+
+    def _run(self, records: Records) -> list[Any]:
+        made = records.run()
+        self.done.append(stats())
+        self.call.begin()
+        return made
+
+    @contextlib.contextmanager
+    def _pass(self) -> Iterator[Moved]:
+        """Count a pass over what is sorted."""
+        with self.call.measured(self.what, "stretches") as moved:
+            yield moved
+        self.done.append(stats())
+
+    def _sort(self) -> None:
+        line = self.given
+        if len(self.shape) != 1:
+            with self._pass() as moved:
+                line = flat(self.call, self.given)
+                if isinstance(line, Array):
+                    moved.bytes_read = moved.bytes_written = line.nbytes
+        made = self._run(self._sorted(line))
+        del line
+        self.values, self.places = made[0], made[1] if self.placed else None
+        self.step = length_of(self.call, len(self.values), 3 * self.dtype.itemsize + 50)
+        with self._pass() as moved:
+            self.number = sum(int(np.count_nonzero(first)) for _, _, first in self._stretches(moved))
+
+    def _stretches(self, moved: Moved) -> Iterator[tuple[int, NDArray[Any], NDArray[np.bool_]]]:
         """Yield the begin of each stretch, its elements, and which are the first of their value.
 
         A NaN equals no other; 0.0 and −0.0 are one value.
         """
         before: NDArray[Any] | None = None
         for begin, values in stretches(self.call, self.values, self.step):
+            moved.bytes_read += values.nbytes
             first = np.ones(len(values), bool)
             np.not_equal(values[1:], values[:-1], out=first[1:])
             if before is not None:
@@ -69,49 +162,71 @@ class _Unique:
             before = values[-1].copy()
             yield begin, values, first
 
-    def counts(self) -> Array:
+    def _made(self, name: str, shape: tuple[int, ...], dtype: Any, moved: Moved) -> Stretch:
+        made = Stretch(self.call, name, shape, dtype)
+        moved.bytes_written += math.prod(shape) * np.dtype(dtype).itemsize
+        return made
+
+    def _values(self) -> Array:
+        with self._pass() as moved:
+            made = self._made("values", (self.number,), self.dtype, moved)
+            for _, values, first in self._stretches(moved):
+                made.append(values[first])
+            return made.close()
+
+    def _indices(self) -> Array:
+        """Return the place of the first of each value."""
+        with self._pass() as moved:
+            made = self._made("indices", (self.number,), np.int64, moved)
+            for begin, values, first in self._stretches(moved):
+                own = part(self.call, self.places, begin, begin + len(values))
+                moved.bytes_read += own.nbytes
+                made.append(own[first])
+            return made.close()
+
+    def _counts(self) -> Array:
         """Return how often each occurs."""
-        made = Stretch(self.call, "counts", (self.number,), np.int64)
-        open_since = -1
-        for begin, _, first in self._stretches():
-            starts = begin + np.flatnonzero(first)
-            if open_since >= 0:
-                starts = np.concatenate([[open_since], starts])
-            made.append(np.diff(starts))
-            open_since = int(starts[-1])
-        if self.number:
-            made.append(np.array([len(self.values) - open_since], np.int64))
-        return made.close()
+        with self._pass() as moved:
+            made = self._made("counts", (self.number,), np.int64, moved)
+            open_since = -1
+            for begin, _, first in self._stretches(moved):
+                starts = begin + np.flatnonzero(first)
+                if open_since >= 0:
+                    starts = np.concatenate([[open_since], starts])
+                made.append(np.diff(starts))
+                open_since = int(starts[-1])
+            if self.number:
+                made.append(np.array([len(self.values) - open_since], np.int64))
+            return made.close()
 
-    def first(self, of: Any, name: str, dtype: Any) -> Array:
-        """Return what `of` holds at the first of each value."""
-        made = Stretch(self.call, name, (self.number,), dtype)
-        for begin, values, first in self._stretches():
-            own = values if of is self.values else part(self.call, of, begin, begin + len(values))
-            made.append(own[first])
-        return made.close()
-
-    def inverse(self) -> Array:
+    def _inverse_indices(self) -> Array:
         """Return which value each element is: numbers of values, sorted by the places of elements."""
-        numbers = Stretch(self.call, "numbers", (len(self.values),), np.int64)
-        known = -1
-        for _, _, first in self._stretches():
-            own = known + np.cumsum(first)
-            numbers.append(own)
-            known = int(own[-1])
-        line = numbers.close()
-        kept = [False, True, False]
-        (found,) = Records(self.call, [self.places, line], 1, False, kept, [None] * 3).run()
-        self.call.begin()
+        with self._pass() as moved:
+            numbers = self._made("numbers", (len(self.values),), np.int64, moved)
+            known = -1
+            for _, _, first in self._stretches(moved):
+                own = known + np.cumsum(first)
+                numbers.append(own)
+                known = int(own[-1])
+            line = numbers.close()
+        (found,) = self._run(self._brought_back(self.places, line))
         if len(self.shape) == 1:
             return found  # type: ignore[no-any-return]
-        made = Stretch(self.call, "inverse", self.shape, np.int64)
-        for _, values in stretches(self.call, found, self.step):
-            made.append(values)
-        return made.close()
+        with self._pass() as moved:
+            made = self._made("inverse", self.shape, np.int64, moved)
+            for _, values in stretches(self.call, found, self.step):
+                moved.bytes_read += values.nbytes
+                made.append(values)
+            return made.close()
 
 
-def unique_values(x: Any, /, *, memory: int | str | None = None) -> Array:
+def _planned(length: int, dtype: np.dtype[Any]) -> Array:
+    """Return an array that only planners see."""
+    return Array(_core.planned_array([length], dtype.name, [max(1, min(length, PIECE // dtype.itemsize))]))
+
+
+@routine
+def unique_values(x: Any, /, *, memory: int | str | None = None) -> Prepared[Array]:
     """Return the values that occur, each once, in increasing order.
 
     Parameters
@@ -137,11 +252,11 @@ def unique_values(x: Any, /, *, memory: int | str | None = None) -> Array:
     A `sort` (of several dimensions: after one read and one write that put the elements in C order), two
     reads of what is sorted, one write of the result. No table of values is held in memory.
     """
-    made = _Unique("unique_values", x, memory, placed=False)
-    return made.first(made.values, "values", made.dtype)
+    return _Unique(Call("unique_values", memory), x, ("values",), lambda values: values)
 
 
-def unique_counts(x: Any, /, *, memory: int | str | None = None) -> UniqueCounts:
+@routine
+def unique_counts(x: Any, /, *, memory: int | str | None = None) -> Prepared[UniqueCounts]:
     """Return the values that occur, and how often each does.
 
     Parameters
@@ -165,11 +280,11 @@ def unique_counts(x: Any, /, *, memory: int | str | None = None) -> UniqueCounts
     -----
     As `unique_values`, with one read more of what is sorted.
     """
-    made = _Unique("unique_counts", x, memory, placed=False)
-    return UniqueCounts(made.first(made.values, "values", made.dtype), made.counts())
+    return _Unique(Call("unique_counts", memory), x, UniqueCounts._fields, UniqueCounts)
 
 
-def unique_inverse(x: Any, /, *, memory: int | str | None = None) -> UniqueInverse:
+@routine
+def unique_inverse(x: Any, /, *, memory: int | str | None = None) -> Prepared[UniqueInverse]:
     """Return the values that occur, and which of them every element is.
 
     Parameters
@@ -195,11 +310,11 @@ def unique_inverse(x: Any, /, *, memory: int | str | None = None) -> UniqueInver
     An `argsort` and a sort of 16 bytes an element, which brings the numbers of values back to where elements
     were.
     """
-    made = _Unique("unique_inverse", x, memory, placed=True)
-    return UniqueInverse(made.first(made.values, "values", made.dtype), made.inverse())
+    return _Unique(Call("unique_inverse", memory), x, UniqueInverse._fields, UniqueInverse)
 
 
-def unique_all(x: Any, /, *, memory: int | str | None = None) -> UniqueAll:
+@routine
+def unique_all(x: Any, /, *, memory: int | str | None = None) -> Prepared[UniqueAll]:
     """Return the values that occur, where each is first, which of them elements are, and how often.
 
     Parameters
@@ -223,6 +338,4 @@ def unique_all(x: Any, /, *, memory: int | str | None = None) -> UniqueAll:
     -----
     As `unique_inverse`, with two reads more of what is sorted.
     """
-    made = _Unique("unique_all", x, memory, placed=True)
-    values = made.first(made.values, "values", made.dtype)
-    return UniqueAll(values, made.first(made.places, "indices", np.int64), made.inverse(), made.counts())
+    return _Unique(Call("unique_all", memory), x, UniqueAll._fields, UniqueAll)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
 from .validation import check_extents, words_of
 
-__all__ = ["CsrBuilder", "from_blocks", "value_dtype", "writer_bytes"]
+__all__ = ["CsrBuilder", "Work", "from_blocks", "value_dtype", "writer_bytes"]
 
 
 def csr_parts(block: Any, who: str) -> tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -90,6 +92,40 @@ def blocks_least() -> int:
 
 def _blocks_bytes() -> int:
     return int(_core.CsrWriter.memory_bytes(0, "float64")) + _BLOCK
+
+
+@dataclass
+class Work:
+    """A folder for what lies on the way, and notes about it where the call can be resumed.
+
+    Every save carries all notes on; what they speak of must be on the disk before.
+    """
+
+    folder: str
+    checkpoint: _core.Checkpoint | None = None
+    notes: dict[str, bytes] = field(default_factory=dict)
+
+    def told(self, name: str) -> dict[str, Any] | None:
+        """Return what was noted, by this process or a dead one."""
+        if name in self.notes:
+            return dict(json.loads(self.notes[name]))
+        if self.checkpoint is None or not self.checkpoint.has(name):
+            return None
+        self.notes[name] = self.checkpoint.load(name)
+        return dict(json.loads(self.notes[name]))
+
+    def note(self, name: str, about: dict[str, Any], done: float, synced: Callable[[], None]) -> None:
+        """Note something and, where a checkpoint is due, save after `synced` has made it durable."""
+        if self.checkpoint is None:
+            return
+        if self.checkpoint.due():
+            synced()
+            self.notes[name] = json.dumps(about).encode()
+            self.checkpoint.save(done, list(self.notes.items()))
+
+    def forget(self, name: str) -> None:
+        """Carry a note on no longer."""
+        self.notes.pop(name, None)
 
 
 class CsrBuilder:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
@@ -23,45 +24,12 @@ from .._runtime.streaming import STEP, Block, ahead
 from .._scratch.builds import whole_or_nothing
 from .._scratch.spill import beside, reserve, spilling
 from .array import SparseArray
-from .builder import CsrBuilder, value_dtype
+from .builder import CsrBuilder, Work, value_dtype
 
 __all__ = [
-    "Triplets", "Work", "build_csr", "bytes_held", "check_rows", "record_of", "sorted_rows", "stretches",
+    "Triplets", "Work", "build_csr", "bytes_held", "check_rows", "piece_bytes", "record_of", "sorted_rows",
+    "stretches",
 ]  # fmt: skip
-
-
-@dataclass
-class Work:
-    """A folder for what lies on the way, and notes about it where the call can be resumed.
-
-    Every save carries all notes on; what they speak of must be on the disk before.
-    """
-
-    folder: str
-    checkpoint: _core.Checkpoint | None = None
-    notes: dict[str, bytes] = field(default_factory=dict)
-
-    def told(self, name: str) -> dict[str, Any] | None:
-        """Return what was noted, by this process or a dead one."""
-        if name in self.notes:
-            return dict(json.loads(self.notes[name]))
-        if self.checkpoint is None or not self.checkpoint.has(name):
-            return None
-        self.notes[name] = self.checkpoint.load(name)
-        return dict(json.loads(self.notes[name]))
-
-    def note(self, name: str, about: dict[str, Any], done: float, synced: Callable[[], None]) -> None:
-        """Note something and, where a checkpoint is due, save after `synced` has made it durable."""
-        if self.checkpoint is None:
-            return
-        if self.checkpoint.due():
-            synced()
-            self.notes[name] = json.dumps(about).encode()
-            self.checkpoint.save(done, list(self.notes.items()))
-
-    def forget(self, name: str) -> None:
-        """Carry a note on no longer."""
-        self.notes.pop(name, None)
 
 
 @dataclass
@@ -79,6 +47,8 @@ class Triplets:
     blocks: Callable[[Work], Iterator[Block]]
     major: Callable[[], Iterator[NDArray[Any]]] | None = None
     checked: bool = False  #: that columns are in range
+    #: The same entries by columns: (first column, pointers from 0, rows, values) of some whole columns.
+    turned: Callable[[], Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]] | None = None
 
     def rows_only(self, work: Work) -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
         """Yield (rows, columns) of blocks; None: columns are in range."""
@@ -91,6 +61,7 @@ class Triplets:
 
 
 _BUCKET = STEP // 4  # entries of one file, at least
+_PIECE = 1 << 16  # columns of a piece at most: records count them in 16 bits
 
 
 class _Buckets:
@@ -99,6 +70,8 @@ class _Buckets:
     The first pass counts entries in coarse ranges of rows, the second writes each to its range's file; a file
     is then sorted by row in memory. Cost: the entries are written to `work` once and read once.
     """
+
+    _form = "entries"  #: what is in the files
 
     def __init__(self, call: Call, path: str, triplets: Triplets, kept: np.dtype[Any], work: Work) -> None:
         self._call, self._who = call, f"open: '{path}'"
@@ -120,18 +93,27 @@ class _Buckets:
             with spilling(self._who, work.folder):
                 for i in range(int(self.bucket_of[-1]) + 1):
                     self._files.append(open(f"{work.folder}/{i}", "w+b"))  # noqa: SIM115
-            sizes = np.bincount(self.bucket_of, weights=counts) * self.record.itemsize
-            reserve(self._who, work.folder, self._files, [int(n) for n in sizes])
-            for row, column, value in triplets.blocks(work):
-                self._put(row, column, value)
-            with spilling(self._who, work.folder):
-                for file in self._files:
-                    file.flush()
+            numbers = np.bincount(self.bucket_of, weights=counts).astype(np.int64)
+            self._fill(triplets, numbers)
         except BaseException:
             self.close()
             raise
         work.forget("spool")
         self.note()
+
+    def _fill(self, triplets: Triplets, numbers: NDArray[np.int64]) -> None:
+        """Write all entries, so many to each file."""
+        reserve(self._who, self._work.folder, self._files, [int(n) * self.record.itemsize for n in numbers])
+        for row, column, value in triplets.blocks(self._work):
+            self._put(row, column, value)
+        with spilling(self._who, self._work.folder):
+            for file in self._files:
+                file.flush()
+
+    def _ranges(self, bucket: int) -> tuple[int, int]:
+        """Return the first row of a bucket and the one behind its last."""
+        of = np.flatnonzero(self.bucket_of == bucket)
+        return min(int(of[0]) * self.coarse, self.rows), min((int(of[-1]) + 1) * self.coarse, self.rows)
 
     def note(self) -> None:
         """Note that the buckets are whole."""
@@ -148,7 +130,7 @@ class _Buckets:
 
     def _about(self) -> dict[str, Any]:
         lengths = [os.fstat(file.fileno()).st_size for file in self._files]
-        return {"bucket_of": self.bucket_of.tolist(), "bytes": lengths}
+        return {"bucket_of": self.bucket_of.tolist(), "bytes": lengths, "form": self._form}
 
     def _sync(self) -> None:
         for file in self._files:
@@ -158,6 +140,8 @@ class _Buckets:
 
     def _reopen(self, told: dict[str, Any]) -> bool:
         """Take over the files of a dead process, where they are as it noted."""
+        if told.get("form") != self._form:
+            return False
         self.bucket_of = np.array(told["bucket_of"], np.uint16)
         try:
             for i, length in enumerate(told["bytes"]):
@@ -202,17 +186,100 @@ class _Buckets:
         Stretches of which the first `held` rows leave nothing are left out.
         """
         for i, file in enumerate(self._files):
-            ranges = np.flatnonzero(self.bucket_of == i)
-            first = min(int(ranges[0]) * self.coarse, self.rows)
-            last = min((int(ranges[-1]) + 1) * self.coarse, self.rows)
-            if last <= held:
-                continue
-            yield from stretches(self._call, file, self.record, first, last)
+            first, last = self._ranges(i)
+            if last > held:
+                yield from self._rows(file, first, last)
+
+    def _rows(
+        self, file: IO[bytes], first: int, last: int
+    ) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        yield from stretches(self._call, file, self.record, first, last)
 
     def close(self) -> None:
         """Close the files."""
         for file in self._files:
             file.close()
+
+
+class _Pieces(_Buckets):
+    """The same of entries that come by columns: files hold pieces, records of 4 bytes beside the value.
+
+    A piece is what some columns leave in one bucket of rows, in their order (`_core.split_block`); wider
+    buckets than 65,536 rows take 6 bytes.
+    """
+
+    _form = "pieces"
+
+    @functools.cached_property
+    def _wide(self) -> bool:
+        return max(last - first for first, last in map(self._ranges, range(len(self._files)))) > 1 << 16
+
+    def _fill(self, triplets: Triplets, numbers: NDArray[np.int64]) -> None:
+        assert triplets.turned is not None
+        first = np.array([self._ranges(i)[0] for i in range(len(self._files))], np.int64)
+        self._piece = (6 if self._wide else 4) + self._kept.itemsize
+        cut = triplets.nnz // STEP + triplets.cols // _PIECE + 2
+        sizes = [int(n) * self._piece + 16 * min(int(n), cut) for n in numbers]
+        reserve(self._who, self._work.folder, self._files, sizes)
+        for to, ends in ahead(self._split(triplets.turned(), first)):
+            starts = np.concatenate([[0], ends[:-1]])
+            with spilling(self._who, self._work.folder):
+                for i in np.flatnonzero(ends > starts):
+                    self._files[i].write(to[starts[i] : ends[i]].data)
+        with spilling(self._who, self._work.folder):
+            for file in self._files:
+                file.flush()
+                os.ftruncate(file.fileno(), file.tell())
+
+    def _split(
+        self, blocks: Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]], first: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+        """Yield the pieces of stretches of columns, and where each bucket's one ends."""
+        wide = self._wide
+        for column, pointers, rows, values in ahead(blocks):
+            for low in range(0, len(pointers) - 1, _PIECE):
+                ends = pointers[low : low + _PIECE + 1]
+                own = np.s_[int(ends[0]) : int(ends[-1])]
+                number = own.stop - own.start
+                to = _pages(number * self._piece + 16 * min(number, len(self._files)), np.dtype(np.uint8))
+                filled = np.zeros(len(self._files), np.int64)
+                _core.split_block(
+                    column + low, np.ascontiguousarray(ends - ends[0], np.int64), _bytes(rows[own]),
+                    rows.itemsize, _bytes(np.ascontiguousarray(values[own], self._kept)), self._kept.itemsize,
+                    self.bucket_of, self.shift, first, wide, filled, to,
+                )  # fmt: skip
+                yield to, filled
+
+    def _rows(
+        self, file: IO[bytes], first: int, last: int
+    ) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        size, wide = os.fstat(file.fileno()).st_size, self._wide
+        column, value = self.record["column"], self.record["value"]
+        each = 2 * value.itemsize + column.itemsize + 6
+        self._call.room(
+            f"the entries of rows {first} to {last - 1}",
+            each * (size // (4 + value.itemsize)) + 16 * min(_ROWS, last - first),
+        )
+        pieces = _pages(size, np.dtype(np.uint8))
+        _read(file.fileno(), pieces)
+        for start in range(0, last - first, _ROWS):
+            end = min(start + _ROWS, last - first)
+            number = size // (4 + value.itemsize)  # at most
+            if last - first > _ROWS:
+                number = _core.records_between(pieces, value.itemsize, wide, start, end)
+            pointers = _pages(end - start + 1, np.dtype(np.int64))
+            columns, values = (_pages(max(0, number), kept) for kept in (column, value))
+            whole = number >= 0 and _core.join_pieces(
+                pieces, value.itemsize, wide, last - first, start, column.itemsize == 8, pointers,
+                _bytes(columns), _bytes(values),
+            )  # fmt: skip
+            if not whole:
+                raise FormatError(
+                    f"open: a temporary file has an entry outside rows {first} to {last - 1}; the disk "
+                    "changed it."
+                )
+            number = int(pointers[-1])
+            yield first + start, pointers, columns[:number], values[:number]
 
 
 def integers(given: NDArray[Any]) -> NDArray[Any]:
@@ -237,6 +304,19 @@ def record_of(rows: int, cols: int, kept: np.dtype[Any]) -> np.dtype[Any]:
     """Return what an entry is in a bucket file."""
     narrow = [np.int32 if extent < 1 << 31 else np.int64 for extent in (rows, cols)]
     return np.dtype([("row", narrow[0]), ("column", narrow[1]), ("value", kept)])
+
+
+def _in_pieces(rows: int, nnz: int) -> bool:
+    """Say whether entries that come by columns go through pieces: each is looked at once for 2^19 rows."""
+    return rows < 1 << 31 and rows <= max(1 << 24, 4 * nnz)
+
+
+def piece_bytes(rows: int, cols: int, nnz: int, kept: np.dtype[Any]) -> int:
+    """Return about what an entry that comes by columns takes on its way."""
+    if not _in_pieces(rows, nnz):
+        return record_of(rows, cols, kept).itemsize
+    buckets = min(400, max(1, nnz // _BUCKET))
+    return (4 if rows <= buckets << 16 else 6) + kept.itemsize
 
 
 def bytes_held(rows: int, nnz: int, kept: np.dtype[Any]) -> int:
@@ -288,7 +368,9 @@ def build_csr(
         record=record, entries=triplets.nnz,
     )  # fmt: skip
     with whole_or_nothing(builder), record.kept(builder), _work(target, builder) as work:
-        buckets = _Buckets(call, path, triplets, kept, work)
+        by_pieces = triplets.turned is not None and _in_pieces(triplets.rows, triplets.nnz)
+        kind = _Pieces if by_pieces else _Buckets
+        buckets = kind(call, path, triplets, kept, work)
         with contextlib.closing(buckets):
             for first, pointers, columns, values in ahead(buckets.sorted(builder.held)):
                 builder.rows = first

@@ -18,13 +18,13 @@ from .._scratch import scratch
 from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
 from .builder import CsrBuilder, csr_parts, value_dtype
-from .external_sort import Triplets, Work, build_csr, bytes_held, record_of
+from .external_sort import Triplets, Work, build_csr, bytes_held, piece_bytes
 from .index import as_slice
 from .row_blocks import row_blocks
 from .validation import check_columns, check_listed
 
 __all__ = [
-    "all_elements", "by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes",
+    "all_elements", "by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes", "looked_bytes",
     "sparse_by_rows", "to_csr",
     "unfolded",
 ]  # fmt: skip
@@ -45,13 +45,17 @@ def csc_to_csr(
     """Sort a matrix that is stored by columns into a CSR group at `target`."""
     check_listed(call.who, matrix.shape, matrix.shape[0], "pointers")
 
-    def blocks(work: Work) -> Iterator[Block]:
+    def turned() -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
         moved = 0
         beside = 2 * (16 + matrix.dtype.itemsize)  # of an entry: the block before is still on its way
-        for first, pointers, minor, values in ahead(row_blocks(call, matrix, beside=beside)):
-            major = np.repeat(np.arange(first, first + len(pointers) - 1), np.diff(pointers))
-            moved += values.nbytes
+        for block in row_blocks(call, matrix, beside=beside):
+            moved += block[3].nbytes
             report.at(moved)
+            yield block
+
+    def blocks(work: Work) -> Iterator[Block]:
+        for first, pointers, minor, values in ahead(turned()):
+            major = np.repeat(np.arange(first, first + len(pointers) - 1), np.diff(pointers))
             yield minor, major, values
 
     def major() -> Iterator[NDArray[Any]]:
@@ -59,10 +63,11 @@ def csc_to_csr(
         for first in range(0, len(indices), STEP):
             columns = take(indices, call, np.s_[first : first + STEP])
             check_columns(columns, matrix._stored.cols, first, matrix.path)
-            yield columns
+            short = columns.dtype == np.uint32 and matrix._stored.cols < 1 << 31
+            yield columns.view(np.int32) if short else columns  # looked at as it is, not copied
 
     entries = Triplets(
-        *matrix.shape, matrix.nnz, matrix.dtype, blocks, None if matrix.lazy else major, checked=True
+        *matrix.shape, matrix.nnz, matrix.dtype, blocks, None if matrix.lazy else major, True, turned
     )
     return build_csr(call, matrix.path, entries, target, replace, narrow, record)
 
@@ -73,8 +78,14 @@ def held_bytes(matrix: SparseArray) -> int:
 
 
 def entry_bytes(matrix: SparseArray) -> int:
-    """Return what an entry takes in its bucket files."""
-    return record_of(*matrix.shape, value_dtype(matrix.dtype, "open")).itemsize
+    """Return about what an entry takes in the files of `csc_to_csr`."""
+    return piece_bytes(*matrix.shape, matrix.stored_values, value_dtype(matrix.dtype, "open"))
+
+
+def looked_bytes(matrix: SparseArray) -> int:
+    """Return what `csc_to_csr` reads to count rows, before it reads the matrix."""
+    stored: int = matrix._stored.indices.stored_bytes
+    return matrix.stored_bytes if matrix.lazy else stored
 
 
 def dense_blocks(

@@ -18,7 +18,7 @@ from .._scratch import quota, scratch
 from .._scratch.builds import whole_or_nothing
 from .._sparse.array import SparseArray
 from .._sparse.row_blocks import row_blocks
-from .._sparse.to_csr import all_elements, csc_to_csr, entry_bytes, held_bytes
+from .._sparse.to_csr import all_elements, csc_to_csr, entry_bytes, held_bytes, looked_bytes
 from .elementwise import Out
 from .written import Rows, SparseResult
 
@@ -51,9 +51,11 @@ class SparseTranspose(SparseResult):
 
     @property
     def read_bytes(self) -> int:
-        """A twice where it is sorted: rows of buckets are chosen by counts; and what lies in buckets."""
-        stored = self.operands[0].stored_bytes
-        return 2 * stored + self._between if self.sorted else stored
+        """A once; where it is sorted its indices before that, to count them, and what lies in buckets."""
+        a = self.operands[0]
+        if not self.sorted:
+            return a.stored_bytes
+        return a.stored_bytes + looked_bytes(a) + self._between
 
     @property
     def _between(self) -> int:

@@ -164,6 +164,7 @@ def records(case):
 @entry(
     "unique values",
     "unique_{}",
+    "unique_{}.plan",
     variants=("values", "counts", "inverse", "all"),
     refused_late=LATE,
 )

@@ -4,13 +4,17 @@
 #include <cstring>
 
 #include "flagstone/algorithms/sparse/panel_task.hpp"
+#include "flagstone/algorithms/sparse/stripe_sums.hpp"
 #include "flagstone/algorithms/sparse/vector_cut.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/kernel/sparse/split_rows.hpp"
 
 namespace flagstone::sparse {
 namespace {
 
+// Sums over rows that take more are kept by stripes, which are added to in the order of the panels.
+constexpr std::uint64_t few_sums = 2 * MiB;
 constexpr std::uint64_t long_vector = 64 * MiB;  // the cache holds none of it, so the order of sums costs nothing
 
 std::string text_of(Index rows, Index cols) { return std::to_string(rows) + " x " + std::to_string(cols); }
@@ -31,7 +35,7 @@ class Product {
         real_(y.array.dtype()),
         inner_(a.matrix.cols),
         cols_(width_of(y)),
-        panel_(panel_bytes(a, real_, graph.device_budget() > 0)),
+        panel_(bytes_of_panel()),
         stages_(graph, options.checkpoint),
         x_(graph, x, real_),
         y_(graph, stages_, y, finish_of(options, y_in), summed() ? 4096 : panel_.rows),
@@ -50,6 +54,8 @@ class Product {
         zeros(first, last - first);
       else if (a_.matrix.triangle)
         symmetric(first, last - first);
+      else if (striped())
+        striped_sums(first, last - first);
       else if (options_.transposed)
         sums(first, last - first);
       else if (cut_.stretches == 1)
@@ -63,6 +69,29 @@ class Product {
  private:
   /// Whether Y's elements are sums over panels.
   bool summed() const { return options_.transposed || a_.matrix.triangle; }
+  /// Whether sums over rows are added up in the order of the panels: by shapes alone, since bits follow.
+  bool in_order() const {
+    const auto item = static_cast<Index>(size_of(real_));
+    return options_.transposed && !a_.matrix.triangle && inner_ * cols_ * item > static_cast<Index>(few_sums);
+  }
+  /// Whether stripes of the sums do that, each in its turn; on devices, and of longer panels than stored ones have, all
+  /// sums at once: the same bits.
+  bool striped() const {
+    const auto fits = [](const CsrPanelRange& panel) { return panel.row_end - panel.row <= kernel::most_split_rows; };
+    return in_order() && graph_.device_budget() == 0 && std::all_of(a_.panels.begin(), a_.panels.end(), fits);
+  }
+  PanelBytes bytes_of_panel() const {
+    PanelBytes most = panel_bytes(a_, real_, graph_.device_budget() > 0);
+    if (striped()) most.running += split_bytes();
+    return most;
+  }
+  /// Bytes of the largest panel whose values are sorted by stripes.
+  double split_bytes() const {
+    const Stripes stripes = stripes_of(inner_, size_of(real_), graph_.workers());
+    std::size_t most = 0;
+    for (const CsrPanelRange& panel : a_.panels) most = std::max(most, SplitPanel(a_, panel, real_, stripes).bytes());
+    return static_cast<double>(most);
+  }
   /// Whether each element is one sum in the stored order. Sums of one short vector go side by side, and it is not cut.
   bool ordered() const {
     return cols_ > 1 || inner_ * static_cast<Index>(size_of(real_)) > static_cast<Index>(long_vector);
@@ -75,6 +104,7 @@ class Product {
   Dtype sum_dtype() const { return is_complex(real_) ? Dtype::complex128 : Dtype::float64; }
   /// Bytes of sums that are held of an element of Z.
   double sum_bytes() const {
+    if (in_order()) return static_cast<double>(size_of(sum_dtype()));
     double levels = 2;
     for (auto left = static_cast<double>(a_.panels.size()); left > 1; left /= 2) ++levels;
     const double workers = graph_.workers(), wide = static_cast<double>(size_of(sum_dtype()));
@@ -140,12 +170,62 @@ class Product {
         const auto x = x_.packed(rows.row(), rows.rows(), col, cols);
         PanelProduct one{.name = "csr_multiply_transposed"};
         one.given = x.temporary ? last(read(x.region)) : read(x.region);
-        one.sum = reduce({z, {{0, 0}, {to - from, x.region.box.shape[1]}}});
+        const Region all{z, {{0, 0}, {to - from, x.region.box.shape[1]}}};
+        one.sum = in_order() ? again(update(all)) : reduce(all);
         add_task(a, panel, std::move(one));
       }
       y_.finish(sum, from, from, to - from, col, cols);
       y_.offer();
     }
+  }
+
+  /// The same where the sums exceed a cache: panels are sorted by stripes of A's columns, and a stripe of sums stays
+  /// near while a group of panels is added to it.
+  void striped_sums(Index col, Index cols) {
+    for (Index from = 0; from < inner_; from += cut_.depth) {
+      const Index to = std::min(inner_, from + cut_.depth);
+      if (y_.holds(from, to - from, col, cols)) continue;
+      const CsrOperand a = cut_.stretches == 1 ? a_ : columns_between(a_, from, to);
+      const Index width = x_.padded(cols);
+      const Stripes stripes = stripes_of(to - from, static_cast<std::size_t>(width) * size_of(real_), graph_.workers());
+      const Array z = graph_.temporary({to - from, width}, sum_dtype(), {stripes.width(), width});
+      const auto stripe_of = [&](Index stripe) -> Region {
+        return {z, {{stripes.first(stripe), 0}, {stripes.length(stripe), width}}};
+      };
+      for (Index s = 0; s < stripes.number(); ++s) zero(stripe_of(s));
+      const std::size_t group = panels_together(width, to - from);
+      graph_.look_ahead(2 * (static_cast<std::size_t>(stripes.number()) + 4 * group) + 64);
+      std::vector<SplitRegion> now = split(a, 0, group, stripes, col, cols), next;
+      for (std::size_t first = 0; first < a.panels.size(); first += group, now = std::move(next)) {
+        next = split(a, first + group, group, stripes, col, cols);  // workers without a stripe sort meanwhile
+        for (Index s = 0; s < stripes.number(); ++s)
+          add_stripe_sum(graph_, now, stripes, s, stripe_of(s), s + 1 == stripes.number());
+      }
+      for (Index s = 0; s < stripes.number(); ++s)
+        y_.finish(stripe_of(s), from + stripes.first(s), from + stripes.first(s), stripes.length(s), col, cols);
+      y_.offer();
+    }
+  }
+
+  std::vector<SplitRegion> split(const CsrOperand& a, std::size_t first, std::size_t number, const Stripes& stripes,
+                                 Index col, Index cols) {
+    std::vector<SplitRegion> group;
+    for (std::size_t i = first; i < std::min(first + number, a.panels.size()); ++i) {
+      SplitRegion one = add_split(graph_, a, a.panels[i], real_, stripes);
+      const auto x = x_.packed(one.panel->reader().row(), one.panel->reader().rows(), col, cols);
+      one.x = x.region, one.temporary = x.temporary;
+      group.push_back(std::move(one));
+    }
+    return group;
+  }
+
+  /// Panels whose values are held at a time, twice: sums pass between cache and memory once for all of them.
+  std::size_t panels_together(Index width, Index height) const {
+    const double wide = static_cast<double>(width), item = static_cast<double>(size_of(real_));
+    const double rows = x_.direct() ? 0 : item * wide * static_cast<double>(panel_.rows);
+    const double held = static_cast<double>(size_of(sum_dtype())) * wide * static_cast<double>(height);
+    const double room = 0.6 * static_cast<double>(graph_.budget()) - held - graph_.workers() * panel_.running;
+    return static_cast<std::size_t>(std::clamp(room / (2 * (split_bytes() + rows)), 1.0, 8.0));
   }
 
   /// One block of columns of A X of a triangle.

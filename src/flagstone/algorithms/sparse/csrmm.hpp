@@ -35,14 +35,15 @@ void check_csrmm(const CsrOperand& a, bool transposed, const linalg::Operand& x,
 /// chunks, a chunk once.
 ///
 /// An element of A X is one sum in Y's precision, in the order of A's stored columns; one of Aᵀ X is summed so within
-/// each panel of rows, and panels are added up in float64 (complex128) in a fixed tree. Neither depends on the blocks
-/// below.
+/// each panel of rows, and panels are added up in float64 (complex128): in their order where all sums take more than
+/// 2 MiB in Y's precision, else in a fixed tree. Neither depends on the blocks below.
 ///
 /// Cut by columns: blocks of w columns of X (N) or of float64 sums (T) are held, A is read once for each:
 /// ceil(c / w) P + s c (n + m) bytes. Cut by rows of X, where not even one block of columns has room, or where it moves
 /// fewer bytes: for each panel X passes in stretches of `depth` rows, P + panels s c n + s c m bytes, and the panel is
 /// decoded once for each. Of a transposed A stretches of columns are summed up, and A and X are read once for each.
-/// Memory: (w n s or the stretch's) + for each running task a panel as stored, a decoded step and its rows of Y.
+/// Memory: (w n s or the stretch's; of sums 8 or 16 bytes an element) + for each running task a panel as stored, a
+/// decoded step and its rows of Y. Of a transposed A also one to eight panels, sorted, twice (4 + s bytes a value).
 /// 2 nnz c flops (complex: 8).
 void csrmm(Graph& graph, const CsrOperand& a, const linalg::Operand& x, const Array* y_in, const linalg::Operand& y,
            const CsrmmOptions& options);

@@ -110,6 +110,8 @@ void run_finishing(const Call& call, std::span<const Tile> tiles) {
   const bool plain = call.alpha == 1.0 && !old.data && !mask.data;
   if (plain && from.dtype == part.dtype)
     copy(from, part);
+  else if (plain && !is_complex(from.dtype) && !is_complex(part.dtype) && !piece.semiring)
+    kernel::convert(from, nullptr, part);
   else if (piece.semiring)
     kernel::semiring_merge(*piece.semiring, {from, old, mask, piece.complement, piece.compact}, part);
   else

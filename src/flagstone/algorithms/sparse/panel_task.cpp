@@ -21,7 +21,7 @@ CsrOperand halved(CsrOperand a) {
 Index pointers_length(const PanelReader& reader) { return reader.rows() + 2 + reader.most_stretches(); }
 
 /// The product and its rows as they are decoded: what a task is made of.
-class PanelTask final : public CallValue {
+class PanelTask final : public PanelWork {
  public:
   PanelTask(const CsrOperand& a, const CsrPanelRange& panel, PanelProduct given)
       : what_(std::move(given)), reader_(what_.symmetric ? halved(a) : a, panel, what_.real(), false) {
@@ -38,7 +38,8 @@ class PanelTask final : public CallValue {
     const bool keeps = has(what_.kept), padded = p.padded != p.width;
     p.rows_aside = (keeps || has(what_.given)) && (padded || (keeps && what_.kept.region.array.dtype() != p.dtype));
     // Sums in single precision stay inside one panel; others may go straight into the reduction's private tile.
-    p.sums_aside = has(what_.sum) && (padded || real_part_of(p.dtype) == Dtype::float32);
+    p.sums_aside =
+        has(what_.sum) && (padded || real_part_of(p.dtype) == Dtype::float32 || what_.sum.mode == Mode::update);
   }
 
   /// One task, which decodes as it computes.
@@ -48,10 +49,14 @@ class PanelTask final : public CallValue {
   TaskSpec product_of(const std::array<Region, 3>& tiles);
 
   std::array<Region, 3> unpacked(Graph& graph) const;
-  void run(std::span<const Tile> tiles) const;
-  void unpack(std::span<const Tile> tiles) const;
+  void run(const Call& call, std::span<const Tile> tiles) const override {
+    call.kernel == Kernel::csr_unpack ? unpack(tiles) : multiply(tiles);
+  }
 
  private:
+  void multiply(std::span<const Tile> tiles) const;
+  void unpack(std::span<const Tile> tiles) const;
+
   static bool has(const Access& access) { return static_cast<bool>(access.region.array); }
   void add_vectors(std::vector<Access>& accesses);
   Kernel kernel() const;
@@ -98,7 +103,7 @@ TaskSpec PanelTask::whole(const std::shared_ptr<PanelTask>& self) {
   return task;
 }
 
-void PanelTask::run(std::span<const Tile> tiles) const {
+void PanelTask::multiply(std::span<const Tile> tiles) const {
   std::byte* memory = tiles[product_.scratch].data + call::csr_product_scratch(product_);
   call::run_csr_product(product_, tiles, [&](const call::UseRows& use) { reader_.stream(tiles, memory, use); });
 }
@@ -184,15 +189,14 @@ Cost PanelTask::cost() const {
           real_part_of(product_.dtype) == Dtype::float64};
 }
 
-void run_panel(const Call& call, std::span<const Tile> tiles) { call.value_as<PanelTask>().run(tiles); }
-void run_unpacking(const Call& call, std::span<const Tile> tiles) { call.value_as<PanelTask>().unpack(tiles); }
+void run_panel(const Call& call, std::span<const Tile> tiles) { call.value_as<PanelWork>().run(call, tiles); }
 
 constexpr auto numbers = {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
 
 const bool entered = host_kernels().enter(Kernel::csr_multiply, numbers, run_panel) &&
                      host_kernels().enter(Kernel::csr_multiply_transposed, numbers, run_panel) &&
                      host_kernels().enter(Kernel::csr_gram, numbers, run_panel) &&
-                     host_kernels().enter(Kernel::csr_unpack, numbers, run_unpacking);
+                     host_kernels().enter(Kernel::csr_unpack, numbers, run_panel);
 
 }  // namespace
 

@@ -8,6 +8,11 @@
 
 namespace flagstone::sparse {
 
+/// The value of a call that a panel's kernels make on the host.
+struct PanelWork : CallValue {
+  virtual void run(const Call& call, std::span<const Tile> tiles) const = 0;
+};
+
 /// What one panel has to do with vectors; what is not part of it is an empty access. T = A X or given, Z += Aᵀ T.
 /// Accesses say what becomes of their regions (last, again), which hold this panel's rows of T, all of X and Z.
 struct PanelProduct {
@@ -15,7 +20,7 @@ struct PanelProduct {
   Access x;      // n x b, read
   Access given;  // rows x b, read: T comes from here instead of A X
   Access kept;   // rows x b, or more rows: T goes here
-  Access sum;    // n x b float64 (complex128), reduced: Z, += Aᵀ given, or Aᴴ T of a T that is made here
+  Access sum;    // n x b float64 (complex128), reduced or updated: Z, += Aᵀ given, or Aᴴ T of a T that is made here
   std::optional<Array> shift;  // 1 x n float64
   Access moments;              // 2 x n float64, reduced: sums of the columns and of their squares, of the same read
   bool symmetric = false;      // of a stored triangle, x and sum alone: Z += (A_i + what of A mirrors it) X

@@ -137,6 +137,16 @@ void csr_multiply_transposed(const CsrRows& a, const Tile& t, const Tile& y, dou
   run(a, y.dtype, job);
 }
 
+void csr_scatter(const CsrRecords& a, const Tile& t, const Tile& y) {
+  SparseJob job{};
+  job.width = t.shape[1];
+  job.t = t.data, job.ldt = leading("csr_scatter", t, t.shape[0], job.width, y.dtype);
+  job.y = y.data, job.ldy = leading("csr_scatter", y, y.shape[0], job.width, y.dtype);
+  job.rows = a.count, job.records = a.data;
+  const int kind = static_cast<int>(y.dtype) - static_cast<int>(Dtype::float32);
+  if (a.count > 0 && job.width > 0) table().scattered[kind](job);
+}
+
 void csr_gram(const CsrRows& a, const Tile& x, const double* shift_row, const Tile& t, const Tile& y, double* sums) {
   SparseJob job{};
   job.width = x.shape[1];

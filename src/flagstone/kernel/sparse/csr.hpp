@@ -1,5 +1,8 @@
 #pragma once
 // One panel's worth of sparse arithmetic: decoded CSR rows times narrow row-major blocks of columns.
+#include <cstddef>
+#include <cstdint>
+
 #include "flagstone/base/shape.hpp"
 
 namespace flagstone::kernel {
@@ -12,6 +15,14 @@ struct CsrRows {
   const std::byte* values = nullptr;   // of the dtype of X and Y
   const std::byte* columns = nullptr;  // all in [0, cols): unpack_columns has checked them
   Dtype column_dtype = Dtype::uint32;  // what column_dtype_for says
+};
+
+/// Values of some of the columns, in the order of the rows. Each is its row, its column (both uint16, counted from the
+/// first of these columns) and itself, of the dtype of T and Y, without gaps: a sorter that writes one stream for each
+/// of many groups of columns writes as few as can be.
+struct CsrRecords {
+  Index count = 0;
+  const std::byte* data = nullptr;
 };
 
 /// The index type that the kernels read for so many columns: uint16, uint32 or uint64.
@@ -33,6 +44,9 @@ void csr_multiply(const CsrRows& a, const Tile& x, const double* shift_row, cons
 void csr_multiply_ordered(const CsrRows& a, const Tile& x, bool accumulate, const Tile& t);
 /// Y += Aᵀ T, or Aᴴ T. As csr_multiply, with Y read and written.
 void csr_multiply_transposed(const CsrRows& a, const Tile& t, const Tile& y, double* sums, bool conjugated = false);
+/// Y += Aᵀ T of values that each name their row of T and of Y: what split_rows makes. Reads 4 bytes and a value; a row
+/// of T once for its values.
+void csr_scatter(const CsrRecords& a, const Tile& t, const Tile& y);
 /// T := A X - 1 sᵀ and Y += Aᵀ T, row by row, while the row's values are in the nearest cache: 4 b flops a value.
 /// T (data null: not wanted) stays in registers otherwise. Complex: Y += Aᴴ T.
 void csr_gram(const CsrRows& a, const Tile& x, const double* shift_row, const Tile& t, const Tile& y, double* sums);

@@ -20,14 +20,16 @@ struct SparseJob {
   const double* shift;  // null: none
   double* sums;         // null: not needed
   std::int64_t width;
-  bool accumulate;  // T goes on from what it holds
-  bool conjugated;  // complex: Y += conj(A)ᵀ T
+  bool accumulate;      // T goes on from what it holds
+  bool conjugated;      // complex: Y += conj(A)ᵀ T
+  const void* records;  // of `scattered`: row of T, row of Y (uint16 both), value; `rows` is their number
 };
 using SparseFunction = void (*)(const SparseJob&);
 /// [float32, float64, complex64, complex128][uint16, uint32, uint64 columns]; `ordered`: a value of T is one sum in the
 /// stored order, whatever the width of the block is. Complex sums always are.
+/// `scattered`: Y += Aᵀ T of records.
 struct SparseTable {
-  SparseFunction at[4][3], ordered[4][3];
+  SparseFunction at[4][3], ordered[4][3], scattered[4];
 };
 extern const SparseTable sparse_avx512, sparse_avx2, sparse_baseline;
 
@@ -239,42 +241,100 @@ void rows_block(const SparseJob& job, std::int64_t at) {
   for (int k = 0; job.sums && job.y && k < Block::width; ++k) job.sums[at + k] += sums[k];
 }
 
-template <class Real, class Column, class V, int count, bool ordered>
-void real_block(const SparseJob& job, std::int64_t at) {
-  rows_block<Real, V, count, ordered, ColumnBlock<Real, Column, V, count>>(job, at);
+/// Adds a record's value times a row of T, which stays in registers, to a row of Y.
+template <class Real, class V, int count>
+struct RealRecord {
+  static constexpr std::int64_t bytes = 4 + sizeof(Real);
+  V t[count];
+  explicit RealRecord(const V* row) {
+    for (int k = 0; k < count; ++k) t[k] = row[k];
+  }
+  void add(const char* value, V* y) const {
+    Real a;
+    __builtin_memcpy(&a, value, sizeof a);
+#pragma GCC unroll 8
+    for (int k = 0; k < count; ++k) y[k] += a * t[k];
+  }
+};
+template <class Real, class V, int count>
+struct ComplexRecord {
+  static constexpr std::int64_t bytes = 4 + 2 * sizeof(Real);
+  V t[count], turned[count];
+  explicit ComplexRecord(const V* row) {
+    for (int k = 0; k < count; ++k) t[k] = row[k], turned[k] = times_i<Real, V>(row[k]);
+  }
+  void add(const char* value, V* y) const {
+    Real a[2];
+    __builtin_memcpy(a, value, sizeof a);
+#pragma GCC unroll 8
+    for (int k = 0; k < count; ++k) {
+      y[k] += a[0] * t[k];
+      y[k] += a[1] * turned[k];
+    }
+  }
+};
+
+/// Y += Aᵀ T, record by record.
+template <class Real, class V, class Record>
+void records_block(const SparseJob& job, std::int64_t at) {
+  const char *record = static_cast<const char*>(job.records), *end = record + job.rows * Record::bytes;
+  const Real* t = static_cast<const Real*>(job.t) + at;
+  Real* y = static_cast<Real*>(job.y) + at;
+  const auto place = [](const char* from) {
+    std::uint16_t number;
+    __builtin_memcpy(&number, from, sizeof number);
+    return static_cast<std::int64_t>(number);
+  };
+  while (record < end) {
+    const std::int64_t row = place(record);
+    const Record one(reinterpret_cast<const V*>(t + row * job.ldt));
+    do {
+      one.add(record + 4, reinterpret_cast<V*>(y + place(record + 2) * job.ldy));
+      record += Record::bytes;
+    } while (record < end && place(record) == row);
+  }
 }
 
-template <class Real, class Column, class V, int count>
-void complex_block(const SparseJob& job, std::int64_t at) {
-  rows_block<Real, V, count, true, ComplexBlock<Real, Column, V, count>>(job, at);
-}
-
-/// Blocks of 256, 128 and 64 bytes, then what remains in vectors of 16 bytes and single elements.
-template <class Real, class Column, bool ordered>
-void rows_all(const SparseJob& job) {
+/// Calls each<vector, count>(first column) for blocks of 256, 128 and 64 bytes, then for what remains in vectors of 16
+/// bytes and single elements.
+template <class Real, class Each>
+void in_blocks(std::int64_t width, Each each) {
   constexpr int bytes = FLAGSTONE_VECTOR_BYTES;
   using Wide = typename Vector<Real, bytes>::type;
   using Narrow = typename Vector<Real, 16>::type;
   constexpr int lanes = bytes / sizeof(Real), narrow = 16 / sizeof(Real);
   constexpr int most = bytes == 16 ? 8 : 256 / bytes;  // more would spill from 16 registers
   std::int64_t at = 0;
-  const auto left = [&] { return job.width - at; };
-  for (; left() >= most * lanes; at += most * lanes) real_block<Real, Column, Wide, most, ordered>(job, at);
-  for (; left() >= most / 2 * lanes; at += most / 2 * lanes) real_block<Real, Column, Wide, most / 2, ordered>(job, at);
+  const auto left = [&] { return width - at; };
+  for (; left() >= most * lanes; at += most * lanes) each.template operator()<Wide, most>(at);
+  for (; left() >= most / 2 * lanes; at += most / 2 * lanes) each.template operator()<Wide, most / 2>(at);
   if constexpr (most >= 4)
-    for (; left() >= most / 4 * lanes; at += most / 4 * lanes)
-      real_block<Real, Column, Wide, most / 4, ordered>(job, at);
-  if (left() >= 3 * narrow) real_block<Real, Column, Narrow, 3, ordered>(job, at), at += 3 * narrow;
-  if (left() >= 2 * narrow) real_block<Real, Column, Narrow, 2, ordered>(job, at), at += 2 * narrow;
-  if (left() >= narrow) real_block<Real, Column, Narrow, 1, ordered>(job, at), at += narrow;
-  if (left() == 3) real_block<Real, Column, Real, 3, ordered>(job, at), at += 3;
-  if (left() == 2) real_block<Real, Column, Real, 2, ordered>(job, at), at += 2;
-  if (left() == 1) real_block<Real, Column, Real, 1, ordered>(job, at);
+    for (; left() >= most / 4 * lanes; at += most / 4 * lanes) each.template operator()<Wide, most / 4>(at);
+  if (left() >= 3 * narrow) each.template operator()<Narrow, 3>(at), at += 3 * narrow;
+  if (left() >= 2 * narrow) each.template operator()<Narrow, 2>(at), at += 2 * narrow;
+  if (left() >= narrow) each.template operator()<Narrow, 1>(at), at += narrow;
+  if (left() == 3) each.template operator()<Real, 3>(at), at += 3;
+  if (left() == 2) each.template operator()<Real, 2>(at), at += 2;
+  if (left() == 1) each.template operator()<Real, 1>(at);
 }
 
-/// Complex numbers: blocks of 256 and 64 bytes (baseline: 64), of 16, then single ones.
-template <class Real, class Column>
-void complex_rows_all(const SparseJob& given) {
+template <class Real, class Column, bool ordered>
+void rows_all(const SparseJob& job) {
+  in_blocks<Real>(job.width, [&]<class V, int count>(std::int64_t at) {
+    rows_block<Real, V, count, ordered, ColumnBlock<Real, Column, V, count>>(job, at);
+  });
+}
+
+template <class Real>
+void records_all(const SparseJob& job) {
+  in_blocks<Real>(job.width, [&]<class V, int count>(std::int64_t at) {
+    records_block<Real, V, RealRecord<Real, V, count>>(job, at);
+  });
+}
+
+/// Complex numbers as pairs of reals: blocks of 256 and 64 bytes (baseline: 64), of 16, then single ones.
+template <class Real, class Each>
+void in_complex_blocks(const SparseJob& given, Each each) {
   constexpr int bytes = FLAGSTONE_VECTOR_BYTES, pair = 2 * sizeof(Real);
   using Wide = typename Vector<Real, bytes>::type;
   using One = typename Vector<Real, pair>::type;
@@ -283,10 +343,24 @@ void complex_rows_all(const SparseJob& given) {
   job.width *= 2, job.ldx *= 2, job.ldy *= 2, job.ldt *= 2;
   std::int64_t at = 0;
   const auto left = [&] { return job.width - at; };
-  for (; left() >= most * lanes; at += most * lanes) complex_block<Real, Column, Wide, most>(job, at);
+  for (; left() >= most * lanes; at += most * lanes) each.template operator()<Wide, most>(job, at);
   if constexpr (few < most)
-    for (; left() >= few * lanes; at += few * lanes) complex_block<Real, Column, Wide, few>(job, at);
-  for (; left() > 0; at += 2) complex_block<Real, Column, One, 1>(job, at);
+    for (; left() >= few * lanes; at += few * lanes) each.template operator()<Wide, few>(job, at);
+  for (; left() > 0; at += 2) each.template operator()<One, 1>(job, at);
+}
+
+template <class Real, class Column>
+void complex_rows_all(const SparseJob& given) {
+  in_complex_blocks<Real>(given, []<class V, int count>(const SparseJob& job, std::int64_t at) {
+    rows_block<Real, V, count, true, ComplexBlock<Real, Column, V, count>>(job, at);
+  });
+}
+
+template <class Real>
+void complex_records_all(const SparseJob& given) {
+  in_complex_blocks<Real>(given, []<class V, int count>(const SparseJob& job, std::int64_t at) {
+    records_block<Real, V, ComplexRecord<Real, V, count>>(job, at);
+  });
 }
 
 template <class Real, bool ordered>
@@ -309,6 +383,8 @@ constexpr SparseTable make_table() {
     table.at[2][column] = table.ordered[2][column] = of_complex_columns<float>[column];
     table.at[3][column] = table.ordered[3][column] = of_complex_columns<double>[column];
   }
+  table.scattered[0] = records_all<float>, table.scattered[1] = records_all<double>;
+  table.scattered[2] = complex_records_all<float>, table.scattered[3] = complex_records_all<double>;
   return table;
 }
 
