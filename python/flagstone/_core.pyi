@@ -1242,11 +1242,13 @@ class TopicsOptions:
         thresholded: str,
         basis: str,
         projection: str,
+        centers: str,
+        buckets: str,
     ) -> None: ...
 
 class TopicsJob(Job):
     @property
-    def placed(self) -> list[tuple[str, str, int]]: ...
+    def placed(self) -> list[tuple[str, str, int, str]]: ...
     @property
     def thresholds(self) -> NDArray[Any]: ...
     @property

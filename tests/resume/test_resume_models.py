@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import flagstone as fl
 from tests.labels.naive import problem
@@ -73,3 +75,24 @@ def test_topics_killed_between_steps(process, tmp_path, call, kills):
         )
         assert again["digest"] == whole["digest"]
         (tmp_path / "found.zarr").rename(tmp_path / f"found{kill}.zarr")
+
+
+_SPAN = """
+fl.topics(fl.open("x.zarr"), 6, passes=0, out="found.zarr")
+result = told() | {"digest": digest("found.zarr")}
+"""
+
+
+def test_topics_killed_among_iterations_that_come_twice(process, tmp_path):
+    """What was saved of step 3 is no state of step 4, where no other save came between them."""
+    rng = np.random.default_rng(1)
+    counts = rng.poisson(rng.gamma(0.5, 2, size=(3000, 300))).astype("f4")
+    fl.from_blocks([sp.csr_matrix(counts)], str(tmp_path / "x.zarr"))
+    whole = process(_SPAN)
+    (tmp_path / "found.zarr").rename(tmp_path / "whole.zarr")
+    process(_SPAN, kill=9)
+    again = process(
+        'with fl.Runtime(checkpoint=1000):\n    fl.resume("found.zarr", memory="400MiB")\n'
+        'result = told() | {"digest": digest("found.zarr")}'
+    )
+    assert again["digest"] == whole["digest"]
