@@ -1395,6 +1395,7 @@ class TrainForestOptions:
         small_weights: bool,
         propensity: tuple[float, float] | None,
         small: int,
+        most_grown: int,
     ) -> None: ...
 
 class TrainForestJob(Job):
