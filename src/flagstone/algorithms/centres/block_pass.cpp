@@ -39,7 +39,7 @@ BlockSizes BlockPass::sizes() const {
 
 void BlockPass::run(bool backwards) {
   centres_.round(graph_);
-  if (to_.sums) zero_sums();
+  if (to_.sums) zero_sums(0, order_.fused);
   // As in memory: there and back, so that sums of panels are added in the same order.
   const std::vector<Index> panels = order_of({.backwards = backwards}, source_.panels);
   graph_.trust_order(true);
@@ -47,14 +47,17 @@ void BlockPass::run(bool backwards) {
     stream_blocks(panels);
   else
     stream_points(panels);
-  for (Index from = order_.fused; to_.sums && from < centres_.count(); from += order_.group)
+  for (Index from = order_.fused; to_.sums && from < centres_.count(); from += order_.group) {
+    zero_sums(from, from + order_.group);
     for (const Index p : panels) sum(p, from, from + order_.group);
+  }
   graph_.barrier();
   graph_.trust_order(false);
 }
 
-void BlockPass::zero_sums() const {
-  for (Index b = 0; b < centres_.count(); ++b) {
+/// Those that are added next: zeros of others would leave memory, or not, as timing has it.
+void BlockPass::zero_sums(Index from, Index end) const {
+  for (Index b = from; b < std::min(end, centres_.count()); ++b) {
     TaskSpec task;
     task.name = "kmeans_zero";
     task.accesses = {flagstone::write({to_.sums, centres_.box(b)})};

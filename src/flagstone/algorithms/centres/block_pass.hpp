@@ -21,7 +21,7 @@ class BlockPass {
 
  private:
   BlockSizes sizes() const;
-  void zero_sums() const;
+  void zero_sums(Index from, Index end) const;
   void sum(Index panel, Index from, Index end) const;
   void stream_blocks(const std::vector<Index>& panels) const;
   void stream_points(const std::vector<Index>& panels) const;
