@@ -1239,6 +1239,9 @@ def kmeans_job(
 def labels_job(x: PointsInput, centres: Array, labels: Array, /) -> KMeansJob: ...
 
 class StoredCentres:
+    @overload
+    def __init__(self) -> None: ...
+    @overload
     def __init__(self, array: Array, transpose: bool, /) -> None: ...
 
 def check_stored(x: PointsInput, options: KMeansOptions, seeds: StoredCentres, /) -> None: ...
@@ -1275,11 +1278,13 @@ class TopicsOptions:
         thresholded: str,
         basis: str,
         projection: str,
+        centers: str,
+        buckets: str,
     ) -> None: ...
 
 class TopicsJob(Job):
     @property
-    def placed(self) -> list[tuple[str, str, int]]: ...
+    def placed(self) -> list[tuple[str, str, int, str]]: ...
     @property
     def thresholds(self) -> NDArray[Any]: ...
     @property
@@ -1426,6 +1431,7 @@ class TrainForestOptions:
         small_weights: bool,
         propensity: tuple[float, float] | None,
         small: int,
+        most_grown: int,
     ) -> None: ...
 
 class TrainForestJob(Job):

@@ -153,7 +153,6 @@ def test_results_are_kept(made, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"k": 3}, "seeds in memory"),
         ({"init": np.ones((2, 3))}, "2 real ones of 4 columns"),
         ({"init": np.ones((2, 4)), "k": 3}, "they must agree"),
         ({"init": np.ones((2, 4)), "method": "minibatch"}, "method='lloyd' is needed"),

@@ -51,6 +51,22 @@ def test_points_may_lie_on_disk(tmp_path):
     assert isinstance(near.kneighbors(return_distance=False), fl.Array)
 
 
+def test_centers_may_lie_on_disk():
+    x = points(500)
+    held = KMeans(6, random_state=2).fit(x)
+    stored = KMeans(6, random_state=2, where={"centers": "disk"}).fit(x)
+    assert isinstance(stored.cluster_centers_, fl.Array)
+    assert np.array_equal(np.asarray(stored.cluster_centers_), held.cluster_centers_)
+    assert np.array_equal(stored.predict(x[:50]), held.predict(x[:50]))
+    assert np.array_equal(stored.transform(x[:50]), held.transform(x[:50]))
+    assert stored.score(x) == held.score(x)
+    assert np.array_equal(
+        stored.partial_fit(x[:90]).cluster_centers_, held.partial_fit(x[:90]).cluster_centers_
+    )
+    with pytest.raises(fl.ShapeError, match="what has a place is 'centers'"):
+        KMeans(6, where={"labels": "disk"}).fit(x)
+
+
 def test_pipelines_and_searches_take_them():
     x = points(120)
     labels = make_pipeline(StandardScaler(), KMeans(6)).fit_predict(x)

@@ -50,7 +50,7 @@ def test_a_topic_model_is_what_topics_finds(tmp_path):
     for one in (again, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert same(one.transform(x), weights)
     assert list(model.get_feature_names_out()) == [f"topicmodel{t}" for t in range(4)]
-    placed = TopicModel(4, random_state=1, where={"projection": "memory", "thresholded": "disk"}).fit(stored)
+    placed = TopicModel(4, random_state=1, where={"centers": "disk", "buckets": "disk"}).fit(stored)
     assert same(placed.components_, expected.topics)
     found = GridSearchCV(TopicModel(passes=2), {"n_components": [1, 4]}, cv=2).fit(x)
     assert found.best_params_["n_components"] == 4

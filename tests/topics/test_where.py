@@ -15,7 +15,8 @@ import flagstone as fl
 from tests.support.examples import examples
 from tests.topics import isle
 
-OPERANDS = ("thresholded", "basis", "projection")
+OPERANDS = ("thresholded", "basis", "projection", "centers", "buckets")
+FIRST = OPERANDS[:3]
 PLACES = ("memory", "disk", "auto")
 FOUND = ("topics", "isle", "clusters", "thresholds", "sampled", "singular_values", "catchwords", "shares")
 
@@ -44,7 +45,13 @@ def expected(stored):
     return digests(fl.topics(stored, 5, solver="krylov-schur", sample=0.7, passes=1))
 
 
-@pytest.mark.parametrize("places", list(itertools.product(PLACES, repeat=3)), ids="-".join)
+def combinations() -> list[tuple[str, ...]]:
+    """All places of the first three operands, with those of the last two in turn."""
+    pairs = itertools.cycle(itertools.product(PLACES, repeat=2))
+    return [(*three, *next(pairs)) for three in itertools.product(PLACES, repeat=3)]
+
+
+@pytest.mark.parametrize("places", combinations(), ids="-".join)
 def test_every_combination_gives_the_same_bits(stored, expected, places):
     where = dict(zip(OPERANDS, places, strict=True))
     found = fl.topics(stored, 5, solver="krylov-schur", sample=0.7, passes=1, where=where)
@@ -63,7 +70,7 @@ def test_of_small_corpora_too(data):
         return
     places = [p for p in PLACES if p != "disk" or solver == "krylov-schur"]
     where = {"thresholded": data.draw(st.sampled_from(PLACES)), "basis": data.draw(st.sampled_from(places)),
-             "projection": data.draw(st.sampled_from(PLACES))}  # fmt: skip
+             } | {name: data.draw(st.sampled_from(PLACES)) for name in OPERANDS[2:]}  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few documents
         first = fl.topics(x, k, solver=solver, passes=1)
@@ -98,11 +105,33 @@ def test_several_panels_share_tiles(many):
     assert many.stored_values % (1 << 19)
     found = [
         digests(
-            fl.topics(many, 3, solver="krylov-schur", passes=0, iterations=2, where={"thresholded": place})
+            fl.topics(
+                many, 3, solver="krylov-schur", passes=0, iterations=2, where=dict.fromkeys(OPERANDS, place)
+            )
         )
         for place in PLACES
     ]
     assert found[0] == found[1] == found[2]
+
+
+def test_several_blocks_of_centers_and_several_buckets():
+    """17 centers of 33,000 words are two blocks; counts of their words do not fit at once: some buckets."""
+    rng = np.random.default_rng(6)
+    x = sp.random(300, 33_000, 0.004, "csr", random_state=rng, dtype=np.float32)
+    x.data[:] = rng.integers(1, 9, len(x.data))
+    stored = fl.from_blocks([x])
+    options = {"passes": 0, "projected_iterations": 1, "iterations": 2}
+    found, notes = [], []
+    for place in ("auto", "disk"):
+        where = {"centers": place, "buckets": place}
+        plan = fl.topics.plan(stored, 17, where=where, **options)
+        found.append(
+            digests(fl.topics(stored, 17, where=where, memory=plan.least_memory + (8 << 20), **options))
+        )
+        notes.append(fl.stats().note)
+    assert found[0] == found[1]
+    assert "2 blocks of centers" in notes[1]
+    assert " of them, one at a time" in notes[1]
 
 
 def told(plan) -> str:
@@ -113,16 +142,18 @@ def test_plans_tell_the_bytes(stored):
     values, documents = stored.stored_values, stored.shape[0]
     held = dict.fromkeys(OPERANDS, "memory")
     plan = told(fl.topics.plan(stored, 5, solver="krylov-schur", where=held))
-    for operand, size in (("thresholded", values), ("projection", 24 * documents)):
+    centers = 8 * 5 * stored.shape[1]
+    for operand, size in (("thresholded", values), ("projection", 24 * documents), ("centers", centers)):
         assert f"{operand} {fl._core.format_bytes(size)} in memory" in plan
     assert "basis " in plan
+    assert "buckets " in plan
     assert "in scratch" not in plan
     usual = told(fl.topics.plan(stored, 5))
     assert f"projection {fl._core.format_bytes(24 * documents)} in scratch" in usual
     assert "basis" not in usual  # of a Gram matrix there is none
 
 
-@pytest.mark.parametrize(("operand", "each"), [("thresholded", 8), ("projection", 24)])
+@pytest.mark.parametrize(("operand", "each"), [("thresholded", 8), ("projection", 24), ("buckets", 128)])
 def test_memory_is_charged(operand, each):
     """What lies in memory is a part of the least limit; what lies in scratch is not. `each`: bytes of one."""
     documents = 600_000
@@ -153,8 +184,9 @@ def test_refused(stored, where, options, told):
 def test_chosen_rows_are_a_view(stored):
     some = stored[np.arange(0, 1200, 2)]
     first = digests(fl.topics(some, 4, solver="krylov-schur", passes=0))
-    held = {"basis": "memory", "projection": "memory"}
-    assert digests(fl.topics(some, 4, solver="krylov-schur", passes=0, where=held)) == first
+    for place in ("memory", "disk"):
+        where = {"basis": "memory", "projection": "memory", "centers": place, "buckets": place}
+        assert digests(fl.topics(some, 4, solver="krylov-schur", passes=0, where=where)) == first
     for operand, place in (("thresholded", "memory"), ("thresholded", "disk"), ("projection", "disk")):
         with pytest.raises(fl.ShapeError, match=f"places '{operand}'.* X is some rows of a stored matrix"):
             fl.topics(some, 4, where={operand: place})

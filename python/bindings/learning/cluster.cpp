@@ -142,6 +142,7 @@ void bind_kmeans(nb::module_& m) {
         nb::arg("checkpoint") = nb::none());
   m.def("labels_job", &labels_job);
   nb::class_<centres::StoredCentres>(m, "StoredCentres")
+      .def(nb::init<>())
       .def("__init__", [](centres::StoredCentres* self, const Array& array, bool transpose) {
         new (self) centres::StoredCentres{array, transpose};
       });

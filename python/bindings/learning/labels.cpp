@@ -86,12 +86,14 @@ void bind_forest(nb::module_& m) {
           "__init__",
           [](TrainForestOptions* self, Index trees, Index max_leaf, Index leaf_labels, double cost, double eps,
              std::uint64_t seed, bool small_weights, const std::optional<std::pair<double, double>>& propensity,
-             Index small) {
+             Index small, Index most_grown) {
             new (self) TrainForestOptions{
-                trees, {max_leaf, leaf_labels, cost, eps, 10, seed, small_weights}, propensity, small, "", nullptr};
+                trees,  {max_leaf, leaf_labels, cost, eps, 10, seed, small_weights, most_grown}, propensity, small, "",
+                nullptr};
           },
           nb::arg("trees"), nb::arg("max_leaf"), nb::arg("leaf_labels"), nb::arg("cost"), nb::arg("eps"),
-          nb::arg("seed"), nb::arg("small_weights"), nb::arg("propensity").none(), nb::arg("small"));
+          nb::arg("seed"), nb::arg("small_weights"), nb::arg("propensity").none(), nb::arg("small"),
+          nb::arg("most_grown"));
   nb::class_<TrainForestJob, Job>(m, "TrainForestJob")
       .def_prop_ro("nodes", [](const TrainForestJob& job) { return job.notes->nodes; })
       .def_prop_ro("leaves", [](const TrainForestJob& job) { return job.notes->leaves; })

@@ -47,9 +47,11 @@ void bind_topics(nb::module_& m) {
           [](TopicsOptions* self, Index k, Index passes, double sample, double eps1, double eps2, double eps3,
              double rho, double w0, bool cluster_documents, Index projected_iterations, Index iterations,
              const std::string& solver, Index edge_topics, std::uint64_t seed, const std::string& thresholded,
-             const std::string& basis, const std::string& projection) {
+             const std::string& basis, const std::string& projection, const std::string& centers,
+             const std::string& buckets) {
             const Where where{place_from_name("thresholded", thresholded), place_from_name("basis", basis),
-                              place_from_name("projection", projection)};
+                              place_from_name("projection", projection), place_from_name("centers", centers),
+                              place_from_name("buckets", buckets)};
             new (self) TopicsOptions{{k, eps1, eps2, eps3, rho, w0, sample, cluster_documents, edge_topics,
                                       projected_iterations, iterations, solver, seed, where},
                                      passes,
@@ -58,7 +60,7 @@ void bind_topics(nb::module_& m) {
           nb::arg("k"), nb::arg("passes"), nb::arg("sample"), nb::arg("eps1"), nb::arg("eps2"), nb::arg("eps3"),
           nb::arg("rho"), nb::arg("w0"), nb::arg("cluster_documents"), nb::arg("projected_iterations"),
           nb::arg("iterations"), nb::arg("solver"), nb::arg("edge_topics"), nb::arg("seed"), nb::arg("thresholded"),
-          nb::arg("basis"), nb::arg("projection"));
+          nb::arg("basis"), nb::arg("projection"), nb::arg("centers"), nb::arg("buckets"));
   nb::class_<TopicsJob, Job>(m, "TopicsJob")
       .def_prop_ro("thresholds", member(&TopicsResult::thresholds), shares)
       .def_prop_ro("singular_values", member(&TopicsResult::singular_values), shares)
@@ -75,8 +77,8 @@ void bind_topics(nb::module_& m) {
       .def_prop_ro("average", [](const TopicsJob& job) { return job.result->average; })
       .def_prop_ro("passes", [](const TopicsJob& job) { return job.result->passes; })
       .def_prop_ro("placed", [](const TopicsJob& job) {
-        std::vector<std::tuple<std::string, std::string, std::uint64_t>> made;
-        for (const Placed& one : job.result->placed) made.emplace_back(one.operand, one.place, one.bytes);
+        std::vector<std::tuple<std::string, std::string, std::uint64_t, std::string>> made;
+        for (const Placed& one : job.result->placed) made.emplace_back(one.operand, one.place, one.bytes, one.how);
         return made;
       });
   m.def("check_topics", &check_topics);

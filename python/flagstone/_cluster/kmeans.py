@@ -60,8 +60,8 @@ def kmeans(
         inertia and counts are those of the last update.
     where : dict, optional
         ``{"centers": "disk"}``: centers and their sums lie in scratch while they move, and the result's are
-        an Array on disk: k d may exceed memory, `init` on disk too. Given seeds and Lloyd's algorithm are
-        needed; the bits are those of centers in memory. Default: "memory".
+        an Array on disk: k d may exceed memory, `init` on disk too. Lloyd's algorithm is needed; the bits are
+        those of centers in memory. Default: "memory".
     seed : int
         Of the draws; the same seed gives the same bits for every memory limit and worker count.
     out : path, Array or ndarray, optional
@@ -99,7 +99,10 @@ def kmeans(
     sums, about (28 + 8 (workers + log2(panels))) k d bytes, stay in memory. Centers on disk meet the points
     in blocks of 4 MiB: either stay in memory while the other stream past, whatever moves fewer bytes, which
     are s m d a read of X (as many as the plan says) and 12 k d a read of the centers; 24 m bytes of scratch
-    hold what is nearest so far (a sparse X is decoded once a block, of 16 centers at least).
+    hold what is nearest so far (a sparse X is decoded once a block, of 16 centers at least). Seeds that are
+    to be found lie on disk as well, and are those of centers in memory: 16 m bytes more, and for "k-means||"
+    its 5 k candidates, 40 k d bytes, which greedy k-means++ reads k times; where these do not fit,
+    "random" or seeds that are given move less.
 
     Clusters that lose all points start anew at the farthest ones. ``kmeans.plan(...)`` takes the same
     arguments and counts: at most 30 iterations. Sources: Lloyd 1982; Arthur and Vassilvitskii 2007; Bahmani
@@ -148,7 +151,9 @@ def _again(path: str, told: dict[str, Any]) -> Again:
         name: told[name] for name in ("init", "iterations", "tol", "metric", "method", "labels", "seed")
     }
     if stored:
-        options |= {"init": operand("init", told["centres"]), "where": {"centers": "disk"}}
+        options |= {"where": {"centers": "disk"}}
+        if told["centres"] is not None:
+            options["init"] = operand("init", told["centres"])
     if told["weights"] is not None:
         options["weights"] = operand("weights", told["weights"])
     return kmeans, (operand("X", told["x"]), told["k"]), options | {"out": path}

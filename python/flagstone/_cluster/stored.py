@@ -39,12 +39,11 @@ class StoredKMeans(KMeans):
     """The checked arguments of one call, with centers on disk."""
 
     def _seeds(self, call: Call, init: Any, columns: int) -> int:
-        if isinstance(init, str):
-            raise ShapeError(
-                f"kmeans: where places centers on disk and init is {init!r}, which finds seeds in memory; "
-                "give them, k x d on disk or in memory."
-            )
-        self.centres, self.stored = None, dense_points(call, init, "init")
+        self.centres = None
+        if isinstance(init, str):  # they are found, and lie on disk too
+            self.stored, self.seeds_input = None, _core.StoredCentres()
+            return 0
+        self.stored = dense_points(call, init, "init")
         self.seeds_input = _core.StoredCentres(self.stored.core, self.stored.transposed)
         call.on(*self.stored.paths)
         return int(self.stored.shape[0])
@@ -73,7 +72,9 @@ class StoredKMeans(KMeans):
 
     def arguments(self) -> dict[str, Any]:
         """Return what decides the bits."""
-        return super().arguments() | {"centres": self.stored.identity, "where": "disk"}
+        return super().arguments() | {
+            "centres": None if self.stored is None else self.stored.identity, "where": "disk",
+        }  # fmt: skip
 
     def result(self, job: _core.KMeansJob) -> KMeansResult:
         """Put counts beside the centers and return the clusters."""

@@ -143,3 +143,18 @@ def dense_matrix(who: str, path: str) -> Array:
 def print_json(values: Any) -> None:
     """Print one JSON object."""
     click.echo(json.dumps(values, indent=1))
+
+
+def places_given(who: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """Return where operands lie, as ``where=`` takes it, of texts as "centers=disk"."""
+    places: dict[str, str] = {}
+    for text in texts:
+        name, sign, place = text.partition("=")
+        if not sign or not name or not place:
+            raise ShapeError(
+                f"{who}: --where is '{text}'; an operand and its place are needed, as centers=disk."
+            )
+        if name in places:
+            raise ShapeError(f"{who}: --where places '{name}' twice; give one place.")
+        places[name] = place
+    return places

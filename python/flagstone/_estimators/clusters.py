@@ -38,7 +38,8 @@ class _Fit:
         model = self.model
         return {
             "init": model.init, "iterations": model.max_iter, "tol": model.tol, "weights": self.weights,
-            "metric": model.metric, "method": model.method, "seed": model.random_state or 0,
+            "metric": model.metric, "method": model.method, "where": model.where,
+            "seed": model.random_state or 0,
         }  # fmt: skip
 
     def plan(self) -> Any:
@@ -83,6 +84,9 @@ class KMeans(Estimator):
         "cosine": points as unit vectors.
     method : {"lloyd", "minibatch"}
         "minibatch": centers move after each batch of points, as `partial_fit` moves them.
+    where : dict, optional
+        ``{"centers": "disk"}``: centers lie on disk while they move, and afterwards (`partial_fit` has them
+        in memory); as of `flagstone.kmeans`.
     random_state : int, optional
         Of the draws.
     memory, scratch : optional
@@ -90,8 +94,8 @@ class KMeans(Estimator):
 
     Attributes
     ----------
-    cluster_centers_ : ndarray, n_clusters x d
-        float64.
+    cluster_centers_ : ndarray or Array, n_clusters x d
+        float64; an Array, in scratch, where they lie on disk.
     labels_ : ndarray or Array
         int32: an ndarray of points in memory.
     inertia_, n_iter_, counts_
@@ -105,11 +109,11 @@ class KMeans(Estimator):
 
     def __init__(
         self, n_clusters: int = 8, *, init: Any = "k-means||", max_iter: int = 300, tol: float = 1e-4,
-        metric: str = "euclidean", method: str = "lloyd", random_state: int | None = None,
+        metric: str = "euclidean", method: str = "lloyd", where: Any = None, random_state: int | None = None,
         memory: int | str | None = None, scratch: Any = None,
     ) -> None:  # fmt: skip
         self.n_clusters, self.init, self.max_iter, self.tol = n_clusters, init, max_iter, tol
-        self.method = method
+        self.method, self.where = method, where
         self.metric, self.random_state, self.memory, self.scratch = metric, random_state, memory, scratch
 
     def __sklearn_tags__(self) -> Any:
@@ -155,7 +159,7 @@ class KMeans(Estimator):
         """Note what points were like."""
         self._metric = self.metric
         self.n_features_in_ = int(fit.X.shape[1])
-        self._n_features_out = len(self.cluster_centers_)
+        self._n_features_out = int(self.cluster_centers_.shape[0])
         self._name_features(fit.names)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KMeans:
@@ -185,7 +189,8 @@ class KMeans(Estimator):
             fit = _Fit(self, X, sample_weight, least=1)
         else:
             fit = _Fit(self, X, sample_weight)
-        init, met = (self.cluster_centers_, np.asarray(self.counts_, float)) if begun else (self.init, None)
+        met = np.asarray(self.counts_, float) if begun else None
+        init = np.asarray(self.cluster_centers_) if begun else self.init
         seed = self.random_state or 0
         with self._runtime():
             moved, self.counts_, self.inertia_ = batch_step(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +23,7 @@ from .._runtime.routine import planned_by
 from .._sparse.array import SparseArray
 from .._sparse.builder import blocks_least, from_blocks
 from .base import Estimator
+from .label_sets import check_rows, check_stored, labels_of
 from .model_file import MODELS
 from .validation import feature_names, points, same_features
 
@@ -44,9 +43,9 @@ class _Fit:
                 "or a matrix of labels."
             )
         self.X = model._points(X)
-        self.classes, self.kind, self.Y = _labels_of(who, y, self.X.shape[0])
+        self.classes, self.kind, self.Y = labels_of(who, y, self.X.shape[0])
         if model.out is not None and self.classes is not None:
-            _check_stored(who, self.classes)
+            check_stored(who, self.classes)
 
     def _options(self) -> dict[str, Any]:
         model = self.model
@@ -78,69 +77,6 @@ class _Top:
         """Do it."""
         with self.model._runtime():
             return self.model.model_.predict(self.X, self.k, **self.model._asking())
-
-
-def _labels_of(who: str, y: Any, rows: int) -> tuple[NDArray[Any] | None, str, Any]:
-    """Return classes where a class is given for each point, what predictions are, labels as a matrix."""
-    if isinstance(y, (SparseArray, Array)) and y.ndim == 2:
-        return None, "matrix", y
-    if hasattr(y, "tocsr"):
-        return None, "sparse", y
-    values = array_of(who, "y", y)
-    if values.ndim == 2 and values.shape[1] > 1:
-        return None, f"dense {values.dtype.name}", values
-    if values.ndim == 2:
-        _warn_of_column(who)
-    values = values.ravel()
-    if values.dtype.kind == "f":
-        if not np.isfinite(values).all():
-            what = "NaN" if np.isnan(values).any() else "infinity"
-            raise ValueError(f"{who}: Input y contains {what}; give a class for each point.")
-        if (values != np.floor(values)).any():
-            raise ValueError(
-                f"{who}: Unknown label type: continuous; y holds fractions, and classes are needed."
-            )
-    _check_rows(who, rows, values)
-    try:
-        classes, found = np.unique(values, return_inverse=True)
-    except TypeError:
-        classes = None
-    if classes is None or any(one is None for one in classes):
-        raise TypeError(f"{who}: classes of y have no order; numbers alone, or texts alone, are needed.")
-    ones = np.ones(len(found), np.float32), found, np.arange(len(found) + 1), len(classes)
-    return classes, "classes", from_blocks([ones])
-
-
-def _check_rows(who: str, rows: int, values: NDArray[Any]) -> None:
-    if len(values) != rows:
-        raise ValueError(
-            f"{who}: Found input variables with inconsistent numbers of samples: X has {rows} and y "
-            f"{len(values)}; they must agree."
-        )
-
-
-def _check_stored(who: str, classes: NDArray[Any]) -> None:
-    """Refuse classes that the text beside a stored model cannot hold."""
-    plain = classes.dtype.kind in "biufU" and classes.dtype.char != "g"
-    if classes.dtype.kind == "O":
-        plain = all(isinstance(one, (str, int, float)) for one in classes)
-    if not plain:
-        raise TypeError(
-            f"{who}: classes of y are {classes.dtype}, and a model that out= keeps holds numbers or texts; "
-            "give y.astype(str), or leave out away."
-        )
-
-
-def _warn_of_column(who: str) -> None:
-    kind: type[Warning] = UserWarning
-    if "sklearn" in sys.modules:
-        from sklearn.exceptions import DataConversionWarning
-
-        kind = DataConversionWarning
-    warnings.warn(
-        f"A column-vector y was passed when a 1d array was expected; {who} takes its one column.", kind,
-        stacklevel=5,  # scikit-learn's own words come first: its checks look for them
-    )  # fmt: skip
 
 
 class LabelClassifier(Estimator):
@@ -313,7 +249,7 @@ class LabelClassifier(Estimator):
         top = self._planned_top(X, 1)
         if self._kind == "classes":
             truth = array_of(type(self).__name__, "y", y).ravel()
-            _check_rows(type(self).__name__, top.X.shape[0], truth)
+            check_rows(type(self).__name__, top.X.shape[0], truth)
             return float(np.mean(self._classes(top.run()) == truth))
         found = top.run()
         with self._runtime():

@@ -22,6 +22,7 @@ from .rows import rows_of
 __all__ = ["TrainForest"]
 
 _MOST = 10_000  # trees: each is a task of the plan
+_GROWN = 1 << 14  # nodes that one task grows, before a save may tell of the tree: their order depends on it
 _SMALL = 1 << 22  # stored values that one task holds: the bits depend on it, and on no limit
 
 
@@ -51,6 +52,7 @@ class TrainForest(Routine[LabelModel]):
         pair = _propensity(propensity)
         self.options = _core.TrainForestOptions(
             self.trees, points, leaf_labels, C, eps, seed_number(who, seed), format == "int8", pair, _SMALL,
+            _GROWN,
         )  # fmt: skip
         self.asked = {
             "method": "pfastrexml", "format": format, "trees": self.trees, "max_leaf": points,

@@ -13,7 +13,14 @@ from .._cluster.kmeans import kmeans as run_kmeans
 from .._cluster.knn import knn as run_knn
 from .._cluster.radius import radius_neighbors
 from .._cluster.result import KMeansResult, KnnResult
-from .._commands.options import bar, command_runtime, common_options, open_operand, print_json
+from .._commands.options import (
+    bar,
+    command_runtime,
+    common_options,
+    open_operand,
+    places_given,
+    print_json,
+)
 from .._commands.routines import check_new
 from .._runtime.plan import Plan, comparison
 from .._runtime.runtime import stats
@@ -21,6 +28,7 @@ from .._sparse.array import SparseArray
 
 _MOST_SHOWN = 12  # clusters, neighbours
 _SAMPLE = 4096  # rows whose distances are looked at
+_BLOCK = 4 << 20  # bytes of centers that are in memory at a time
 
 
 @click.command()
@@ -37,12 +45,20 @@ _SAMPLE = 4096  # rows whose distances are looked at
     "--tol", type=float, default=1e-4, show_default=True, help="Of moves, relative to the variance."
 )
 @click.option("--metric", type=click.Choice(["euclidean", "cosine"]), default="euclidean", show_default=True)
+@click.option(
+    "--where",
+    "places",
+    multiple=True,
+    metavar="centers=PLACE",
+    help="Where centers lie while they move, and in OUT: memory or disk.",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace OUT, at once and whole.")
 @common_options
 def kmeans(
-    x: str, k: int | None, out: str | None, key: str | None, init: str, overwrite: bool, memory: int | None,
-    scratch_directory: str | None, only_plan: bool, as_json: bool, **options: Any,
+    x: str, k: int | None, out: str | None, key: str | None, init: str, places: tuple[str, ...],
+    overwrite: bool, memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
+    **options: Any,
 ) -> None:  # fmt: skip
     """K-means of points X (whatever opens), one a row."""
     if out is not None:
@@ -50,9 +66,11 @@ def kmeans(
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         points = open_operand(x, key, as_json)
         seeds: Any = init
+        where = places_given("kmeans", places)
         if init not in ("k-means||", "k-means++", "random") and Path(init).exists():
-            seeds = np.asarray(open_operand(init, None, as_json))
-        given = options | {"init": seeds, "out": out}
+            seeds = open_operand(init, None, as_json)
+            seeds = seeds if where.get("centers") == "disk" else np.asarray(seeds)
+        given = options | {"init": seeds, "out": out, "where": where}
         plan = run_kmeans.plan(points, k, **given)
         if only_plan:
             print_json(plan.as_dict()) if as_json else click.echo(str(plan))
@@ -94,9 +112,13 @@ def _clusters(found: KMeansResult) -> str:
 
 
 def _nearest(centers: Any, j: int) -> str:
-    if len(centers) == 1:
+    """Return the center that is next to center j; of those on disk some rows are in memory at a time."""
+    k, d = centers.shape
+    if k == 1:
         return "-"
-    away = np.sqrt(((centers - centers[j]) ** 2).sum(axis=1))
+    own, step = np.asarray(centers[j]), max(1, _BLOCK // (8 * d))
+    parts = (np.asarray(centers[at : at + step]) for at in range(0, k, step))
+    away = np.concatenate([np.sqrt(((part - own) ** 2).sum(axis=1)) for part in parts])
     away[j] = np.inf
     return f"{int(away.argmin())} at {away.min():.4g}"
 

@@ -8,7 +8,14 @@ from typing import Any
 import click
 
 from .._array.array import shape_text
-from .._commands.options import bar, command_runtime, common_options, open_operand, print_json
+from .._commands.options import (
+    bar,
+    command_runtime,
+    common_options,
+    open_operand,
+    places_given,
+    print_json,
+)
 from .._commands.routines import check_new
 from .._errors.classes import ShapeError
 from .._runtime.plan import comparison
@@ -54,7 +61,8 @@ from .documents import read_words
     "places",
     multiple=True,
     metavar="OPERAND=PLACE",
-    help="Where a step's operand lies: thresholded, basis or projection; memory, disk or auto.",
+    help="Where a step's operand lies: thresholded, basis, projection, centers or buckets; memory, disk or "
+    "auto. May be given several times.",
 )
 @click.option("--edge-topics", type=int, default=0, show_default=True, help="Mixtures of two topics.")
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -79,8 +87,7 @@ def topics(
         if held is None and isinstance(counts, SparseArray):
             seen, others = hold_out("topics", counts, share, options["seed"])
         words = None if vocab is None else read_words("topics", vocab, counts.shape[1])
-        where = {name: place for name, _, place in (one.partition("=") for one in places)}
-        given = options | {"out": out, "where": where}
+        given = options | {"out": out, "where": places_given("topics", places)}
         plan = run_topics.plan(seen, k, **given)
         if only_plan:
             print_json(plan.as_dict()) if as_json else click.echo(str(plan))

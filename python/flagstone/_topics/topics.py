@@ -196,7 +196,12 @@ def topics(
         needed) or "auto" (default). "thresholded": what thresholds leave, a byte a stored value; "auto": kept
         where that is a quarter of the budget at most, else seen through X in each read. "basis": of solver
         "krylov-schur", V x its columns in float64; "auto": disk. "projection": of each document what lies
-        beside the singular vectors and its nearest seed, 24 bytes; "auto": disk. No place changes a bit.
+        beside the singular vectors and its nearest seed, 24 bytes; "auto": disk. "centers": of k-means in all
+        words, V x k in float64, and their sums, while they move; "auto": memory; "disk": in blocks, as
+        `kmeans` has them there. "buckets": frequencies of documents, brought together by cluster while
+        catchwords are looked for, 16 bytes each: two reads of X, and counts of words for a few clusters at a
+        time; "auto": X is read instead, as often as it takes, and counts are those of all clusters. No place
+        changes a bit.
     seed : int
         Of the random start, seeds and sample; the same seed gives the same bits for every memory limit and
         worker count.

@@ -12,7 +12,7 @@ from .._runtime.arguments import one_of
 
 __all__ = ["places_of", "told_place"]
 
-_OPERANDS = ("thresholded", "basis", "projection")
+_OPERANDS = ("thresholded", "basis", "projection", "centers", "buckets")
 _PLACES = ("memory", "disk", "auto")
 
 
@@ -33,11 +33,9 @@ def places_of(where: Any) -> dict[str, str]:
     }
 
 
-def told_place(operand: str, place: str, size: int) -> str:
+def told_place(operand: str, place: str, size: int, how: str) -> str:
     """Return what a plan says of one."""
     lies = {"memory": "in memory", "disk": "in scratch"}
-    return (
-        f"{operand} {_core.format_bytes(size)} {lies[place]}"
-        if place in lies
-        else f"{operand} seen through X"
-    )
+    if place not in lies:
+        return f"{operand} seen through X"
+    return f"{operand} {_core.format_bytes(size)} {lies[place]}{f' ({how})' if how else ''}"

@@ -119,7 +119,7 @@ def linear(name):
 
 @entry("kmeans", "kmeans", "KMeansResult.labels",
        variants=("seeds", "random", "memory", "sparse", "fortran", "minibatch", "stored",
-                 "sparse stored"))  # fmt: skip
+                 "sparse stored", "stored seeds"))  # fmt: skip
 def kmeans(kind):
     x = fl.open("s.zarr" if "sparse" in kind else "f.npy" if kind == "fortran" else "tall.npy")
     if kind == "memory":
@@ -134,6 +134,8 @@ def kmeans(kind):
     if kind == "sparse stored":  # 256 are a block
         seeds = np.random.default_rng(7).uniform(0, 0.1, (300, x.shape[1]))
         given = {"init": fl.from_numpy(seeds, "seeds.zarr", overwrite=True), "where": {"centers": "disk"}}
+    if kind == "stored seeds":
+        given, x = {"k": TWO_BLOCKS, "init": "random", "where": {"centers": "disk"}}, x[:40_000]
     return lambda: fl.kmeans(x, iterations=3, out="clusters.zarr", **given).labels
 
 
@@ -171,7 +173,7 @@ def topics(kind):
     given = {"passes": 2} if kind == "passes" else {"passes": 0, "sample": 0.5}
     if kind in ("held", "scratch"):
         place = "memory" if kind == "held" else "disk"
-        where = dict.fromkeys(("thresholded", "basis", "projection"), place)
+        where = dict.fromkeys(("thresholded", "basis", "projection", "centers", "buckets"), place)
         given = {"passes": 0, "solver": "krylov-schur", "where": where}
     return lambda: fl.topics(x, 3, out="topics.zarr", **given).topics
 

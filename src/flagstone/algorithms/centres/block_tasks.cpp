@@ -157,7 +157,7 @@ void BlockTasks::part_of_assign(TaskSpec& task, BlockPart& part, Index panel, In
   part.block = static_cast<int>(task.accesses.size());
   centres_.access(block, task.accesses);
   if (x_.weights) part.weights = add(task, read({*x_.weights, line}));
-  if (!last) return;
+  if (!last || !to_.totals) return;
   part.totals = add(task, reduce({to_.totals, whole(to_.totals.shape())}));
   if (to_.farthest) part.farthest = add(task, write({to_.farthest, {{panel, 0}, {1, to_.farthest.shape()[1]}}}));
   if (to_.labels) part.labels = add(task, write({to_.labels, line}));
@@ -169,6 +169,11 @@ void BlockTasks::part_of_sums(TaskSpec& task, BlockPart& part, Index block) cons
   part.state = add(task, read({to_.state, {{part.first_row, 0}, {part.rows, state_width}}}));
   part.sums = add(task, reduce({to_.sums, centres_.box(block)}));
   if (x_.weights) part.weights = add(task, read({*x_.weights, {{part.first_row}, {part.rows}}}));
+}
+
+std::unique_ptr<BlockTasks> make_tasks(Graph& graph, const PointsInput& x, const CentreBlocks& centres,
+                                       const BlockArrays& to) {
+  return x.sparse ? make_sparse_tasks(graph, x, centres, to) : make_dense_tasks(graph, x, centres, to);
 }
 
 }  // namespace flagstone::centres

@@ -86,6 +86,13 @@ class BlockResults {
   const Tile* labels_;
 };
 
+/// Where some points of a panel go: their place in it, which of the task's tiles, the row there.
+struct TakenPoint {
+  Index place;
+  int tile;
+  Index to;
+};
+
 /// Adds tasks for one set of points.
 class BlockTasks {
  public:
@@ -98,6 +105,10 @@ class BlockTasks {
   virtual void assign(Index panel, Index block, bool first, bool last) = 0;
   /// Sums of a block += the points of a panel that are nearest to one of its centres.
   virtual void add_sums(Index panel, Index block) = 0;
+  /// Rows of a panel, as they are compared, go to rows of tiles of float64: `targets`. Points ascend.
+  virtual void take(Index panel, std::vector<TakenPoint> points, const std::vector<Access>& targets) = 0;
+  /// Of all points, the first one of the panel.
+  virtual Index first_row(Index panel) const = 0;
   /// Bytes of a task's scratch memory, of a panel, and of all points as they are read.
   virtual double scratch_bytes() const = 0;
   virtual double panel_bytes() const = 0;
@@ -114,6 +125,9 @@ class BlockTasks {
   const BlockArrays& to_;
 };
 
+/// For points of either kind.
+std::unique_ptr<BlockTasks> make_tasks(Graph& graph, const cluster::PointsInput& x, const CentreBlocks& centres,
+                                       const BlockArrays& to);
 std::unique_ptr<BlockTasks> make_dense_tasks(Graph& graph, const cluster::PointsInput& x, const CentreBlocks& centres,
                                              const BlockArrays& to);
 std::unique_ptr<BlockTasks> make_sparse_tasks(Graph& graph, const cluster::PointsInput& x, const CentreBlocks& centres,

@@ -58,8 +58,24 @@ void run_sums(const Call& call, std::span<const Tile> tiles) {
   }
 }
 
+struct DenseTaking final : CallValue {
+  PanelPieces pieces;
+  std::vector<TakenPoint> points;
+};
+
+void run_taking(const Call& call, std::span<const Tile> tiles) {
+  const auto& part = call.value_as<DenseTaking>();
+  const std::vector<double> zero(static_cast<std::size_t>(part.pieces.x->side), 0.0);
+  for (const TakenPoint& one : part.points) {
+    const kernel::Points point = part.pieces.load(tiles[0], one.place, 1, zero.data(), tiles.back().data);
+    auto* to = tiles[static_cast<std::size_t>(one.tile)].as<double>() + one.to * point.d;
+    for (Index l = 0; l < point.d; ++l) to[l] = point.scales[0] * point.exact[l];
+  }
+}
+
 const bool entered = host_kernels().enter(Kernel::assign_to_block, {Dtype::float32}, run_assign) &&
-                     host_kernels().enter(Kernel::sum_of_block, {Dtype::float32}, run_sums);
+                     host_kernels().enter(Kernel::sum_of_block, {Dtype::float32}, run_sums) &&
+                     host_kernels().enter(Kernel::take_points, {Dtype::float32}, run_taking);
 
 class DenseTasks final : public BlockTasks {
  public:
@@ -98,6 +114,24 @@ class DenseTasks final : public BlockTasks {
     task.calls[0].value = std::move(part);
     graph_.add(std::move(task));
   }
+
+  void take(Index panel, std::vector<TakenPoint> points, const std::vector<Access>& targets) override {
+    auto part = std::make_shared<DenseTaking>();
+    part->pieces = {panels_, panel, 1, x_.unit, x_.asked}, part->points = std::move(points);
+    TaskSpec task;
+    task.name = "kmeans_take";
+    task.accesses = {read(panels_->region(panel))};
+    const auto first = static_cast<int>(task.accesses.size());
+    for (TakenPoint& one : part->points) one.tile += first;
+    task.accesses.insert(task.accesses.end(), targets.begin(), targets.end());
+    task.accesses.push_back(scratch(part->pieces.bytes()));
+    task.cost.bytes_touched =
+        bytes_of_value * static_cast<double>(static_cast<Index>(part->points.size()) * centres_.d());
+    task.calls = {Call(Kernel::take_points, Dtype::float32, {TilePart{0}})};
+    task.calls[0].value = std::move(part);
+    graph_.add(std::move(task));
+  }
+  Index first_row(Index panel) const override { return panels_->first(panel); }
 
   double scratch_bytes() const override {
     const auto part = begin(0, piece_rows(*panels_, kernel::scores_width(centres_.step())));

@@ -42,8 +42,27 @@ void run_sums(const Call& call, std::span<const Tile> tiles) {
   });
 }
 
+struct SparseTaking final : CallValue {
+  explicit SparseTaking(const SparsePanel& from) : panel(from) {}
+  SparsePanel panel;
+  std::vector<TakenPoint> points;
+};
+
+void run_taking(const Call& call, std::span<const Tile> tiles) {
+  const auto& part = call.value_as<SparseTaking>();
+  auto next = part.points.begin();
+  part.panel.each(tiles, tiles.back().data, [&](Index at, const RowBatch& batch) {
+    for (; next != part.points.end() && next->place < at + batch.rows(); ++next) {
+      double* to = tiles[static_cast<std::size_t>(next->tile)].as<double>() + next->to * part.panel.cols;
+      std::fill_n(to, part.panel.cols, 0.0);
+      batch.add(next->place - at, 1, to);
+    }
+  });
+}
+
 const bool entered = host_kernels().enter(Kernel::assign_to_block, {Dtype::float64}, run_assign) &&
-                     host_kernels().enter(Kernel::sum_of_block, {Dtype::float64}, run_sums);
+                     host_kernels().enter(Kernel::sum_of_block, {Dtype::float64}, run_sums) &&
+                     host_kernels().enter(Kernel::take_points, {Dtype::float64}, run_taking);
 
 class SparseTasks final : public BlockTasks {
  public:
@@ -66,6 +85,23 @@ class SparseTasks final : public BlockTasks {
     task.cost = part->panel.cost();
     finish(task, Kernel::sum_of_block, std::move(part));
   }
+
+  void take(Index panel, std::vector<TakenPoint> points, const std::vector<Access>& targets) override {
+    auto part = std::make_shared<SparseTaking>(SparsePanel(*x_.sparse, panel));
+    TaskSpec task;
+    task.name = "csr_take";
+    part->panel.reader.access(task.accesses);
+    part->panel.unit = x_.unit, part->panel.asked = x_.asked, part->points = std::move(points);
+    const auto first = static_cast<int>(task.accesses.size());
+    for (TakenPoint& one : part->points) one.tile += first;
+    task.accesses.insert(task.accesses.end(), targets.begin(), targets.end());
+    task.accesses.push_back(scratch(part->panel.bytes()));
+    task.cost = part->panel.cost();
+    task.calls = {Call(Kernel::take_points, Dtype::float64, {TilePart{0}})};
+    task.calls[0].value = std::move(part);
+    graph_.add(std::move(task));
+  }
+  Index first_row(Index panel) const override { return SparsePanel(*x_.sparse, panel).reader.row(); }
 
   double scratch_bytes() const override {
     std::size_t most = 0;

@@ -1,6 +1,7 @@
 #pragma once
 // k-means whose centres lie on disk: points and centres meet in blocks, and neither need fit in memory.
 #include "flagstone/algorithms/cluster/kmeans.hpp"
+#include "flagstone/algorithms/cluster/lloyd.hpp"
 
 namespace flagstone::centres {
 
@@ -8,9 +9,11 @@ namespace flagstone::centres {
 struct StoredCentres {
   Array array;
   bool transpose = false;  // use arrayᵀ
+  bool found = false;  // in float64, in boxes of block_rows, finite, of unit length where points are: taken as they are
 };
 
-/// ShapeError: what cluster::check_kmeans refuses, seeds that do not fit, mini-batches.
+/// ShapeError: what cluster::check_kmeans refuses, seeds that do not fit, mini-batches. Seeds without an array are to
+/// be found (options.init).
 void check_stored(const cluster::PointsInput& x, const cluster::KMeansOptions& options, const StoredCentres& seeds);
 /// Whether k centres, their sums and what a pass holds beside them fit in the budget: where not, they belong on disk.
 bool centres_fit(const Graph& graph, const cluster::PointsInput& x, Index k);
@@ -20,6 +23,16 @@ bool centres_fit(const Graph& graph, const cluster::PointsInput& x, Index k);
 void stored_kmeans(Graph& graph, const cluster::PointsInput& x, const cluster::KMeansOptions& options,
                    const StoredCentres& seeds, const Array& labels, const Array& centres,
                    cluster::KMeansResult& result);
+/// What is left of iterations that are a part of another routine.
+struct StoredMoves {
+  cluster::Progress progress;  // of the labels
+  Index point_reads = 0;
+  std::string order;  // BlockOrder, told
+};
+/// The iterations and the labels (m int32) of stored_kmeans, whose state is saved with that of another routine. The
+/// seeds are let go once they lie on disk; where they go is not told.
+StoredMoves stored_lloyd(Graph& graph, const cluster::PointsInput& x, const cluster::LloydOptions& options,
+                         StoredCentres seeds, Stages& stages, const Array& labels);
 /// labels (m int32) := the nearest of these centres, and what belongs to them.
 void assign_to_stored(Graph& graph, const cluster::PointsInput& x, const StoredCentres& centres, const Array& labels,
                       cluster::KMeansResult& result);

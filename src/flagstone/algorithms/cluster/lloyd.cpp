@@ -189,10 +189,11 @@ void list_progress(StateParts& parts, Progress& progress) {
 
 Index planned_iterations(const LloydOptions& options) { return std::min(options.iterations, usual_iterations); }
 
-Progress lloyd(Graph& graph, const Source& points, const Array& centres, const LloydOptions& options, Stages& stages) {
+Progress lloyd(Graph& graph, const Source& points, const Array& centres, const LloydOptions& options, Stages& stages,
+               const std::string& name) {
   Progress progress;
   Array moving = centres;
-  const auto kept = stages.keep("lloyd", [&](StateParts& parts) {
+  const auto kept = stages.keep(name, [&](StateParts& parts) {
     parts.array("centres", moving);
     list_progress(parts, progress);
   });

@@ -60,8 +60,10 @@ class CentreMoves {
 };
 
 /// Moves centres (k x d float64 in memory) until they stay or for so many iterations. Clusters that lost all their
-/// points start anew at the points that are farthest from their centres.
-Progress lloyd(Graph& graph, const Source& points, const Array& centres, const LloydOptions& options, Stages& stages);
+/// points start anew at the points that are farthest from their centres. `name`: of what is saved; an operation that
+/// does this twice has two.
+Progress lloyd(Graph& graph, const Source& points, const Array& centres, const LloydOptions& options, Stages& stages,
+               const std::string& name = "lloyd");
 /// One more pass: labels (m int32; empty: not wanted) of these centres, and what belongs to them.
 void label(Graph& graph, const Source& points, const Array& centres, bool unit, const Array& labels,
            Progress& progress);

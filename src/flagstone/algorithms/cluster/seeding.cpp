@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "flagstone/algorithms/cluster/lloyd.hpp"
 #include "flagstone/base/error.hpp"
@@ -12,9 +13,6 @@
 
 namespace flagstone::cluster {
 namespace {
-
-constexpr Index rounds = 5;             // of k-means||: more find no better seeds (the paper's figure 5.3)
-constexpr Index inner_iterations = 20;  // over its candidates
 
 /// Numbers of a candidate: its coordinates where points are seen in a subspace.
 Index width_of(const Source& points) { return points.onto ? points.onto->size() : points.cols; }
@@ -132,34 +130,34 @@ Array drawn(Graph& graph, const Source& points, Index k, Index each, std::uint64
   return completed(graph, points, draws, k);
 }
 
-/// Greedy k-means++ over candidates in memory: of 2 + ln k draws in proportion to weight · D² the one that leaves the
-/// least Σ weight · D² (Arthur and Vassilvitskii 2007, as scikit-learn has it).
 class GreedyChoice {
  public:
-  GreedyChoice(const double* points, const double* weights, Index n, Index d, kernel::Stream stream)
-      : points_(points),
+  GreedyChoice(Candidates& candidates, const double* weights, Index n, Index trials, kernel::Stream stream)
+      : candidates_(candidates),
         weights_(weights),
         n_(n),
-        d_(d),
         words_(stream, 0),
         squares_(static_cast<std::size_t>(n), 1.0),
-        trial_(squares_),
-        best_(squares_) {}
-  static Index trials(Index k) { return 2 + static_cast<Index>(std::log(static_cast<double>(k))); }
+        best_(squares_),
+        tried_(static_cast<std::size_t>(trials), squares_) {}
 
-  void choose(Index k, double* to) {
-    Index place = draw(sum_of(squares_));
-    left_ = distances(place, best_, true);
-    for (Index j = 0; j < k; ++j) {
-      std::copy_n(points_ + place * d_, d_, to + j * d_);
+  std::vector<Index> choose(Index k) {
+    std::vector<Index> chosen{draw(sum_of(squares_))};
+    candidates_.squares(chosen, std::span(tried_).first(1));
+    best_.swap(tried_[0]);
+    left_ = sum_of(best_);
+    while (std::cmp_less(chosen.size(), k)) {
       squares_.swap(best_);
-      if (j + 1 < k) place = left_ > 0 ? best_of(trials(k)) : (j + 1) % n_;
+      chosen.push_back(left_ > 0 ? best_of_trials() : static_cast<Index>(chosen.size()) % n_);
     }
+    return chosen;
   }
 
  private:
   double sum_of(const std::vector<double>& squares) const {
-    return std::inner_product(squares.begin(), squares.end(), weights_, 0.0);
+    double sum = 0;
+    for (Index i = 0; i < n_; ++i) sum += weights_[i] * squares[static_cast<std::size_t>(i)];
+    return sum;
   }
   /// A place in proportion to weight · D².
   Index draw(double all) {
@@ -172,44 +170,52 @@ class GreedyChoice {
     }
     return last;
   }
-  /// to := D² with one more centre; their weighted sum.
-  double distances(Index place, std::vector<double>& to, bool first) const {
-    const kernel::RowTable& loops = kernel::row_loops();
-    double sum = 0;
-    for (Index i = 0; i < n_; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      const double square = loops.distance(points_ + i * d_, 1, points_ + place * d_, 1, d_);
-      to[at] = first ? square : std::min(square, squares_[at]);
-      sum += weights_[i] * to[at];
-    }
-    return sum;
-  }
-  Index best_of(Index trials) {
-    Index best = 0;
-    double least = std::numeric_limits<double>::infinity();
+  Index best_of_trials() {
     const double all = sum_of(squares_);
-    for (Index t = 0; t < trials; ++t) {
-      const Index place = draw(all);
-      const double sum = distances(place, trial_, false);
-      if (!(sum < least)) continue;
-      least = sum, best = place;
-      trial_.swap(best_);
+    std::vector<Index> places(tried_.size());
+    for (Index& place : places) place = draw(all);
+    candidates_.squares(places, tried_);
+    Index best = 0;
+    left_ = std::numeric_limits<double>::infinity();
+    for (std::size_t t = 0; t < places.size(); ++t) {
+      for (std::size_t i = 0; i < squares_.size(); ++i) tried_[t][i] = std::min(tried_[t][i], squares_[i]);
+      const double sum = sum_of(tried_[t]);
+      if (!(sum < left_)) continue;
+      left_ = sum, best = places[t];
+      best_.swap(tried_[t]);
     }
-    left_ = least;
     return best;
   }
 
-  const double *points_, *weights_;
-  Index n_, d_;
+  Candidates& candidates_;
+  const double* weights_;
+  Index n_;
   kernel::FurtherWords words_;
-  std::vector<double> squares_, trial_, best_;
+  std::vector<double> squares_, best_;
+  std::vector<std::vector<double>> tried_;
   double left_ = 0;
 };
 
+/// Candidates in memory.
+class HeldCandidates final : public Candidates {
+ public:
+  HeldCandidates(const double* points, Index n, Index d) : points_(points), n_(n), d_(d) {}
+  void squares(std::span<const Index> places, std::span<std::vector<double>> to) override {
+    const kernel::RowTable& loops = kernel::row_loops();
+    for (std::size_t t = 0; t < places.size(); ++t)
+      for (Index i = 0; i < n_; ++i)
+        to[t][static_cast<std::size_t>(i)] = loops.distance(points_ + i * d_, 1, points_ + places[t] * d_, 1, d_);
+  }
+
+ private:
+  const double* points_;
+  Index n_, d_;
+};
+
 Array chosen(Graph& graph, const PointsInput& x, const Source& points, Index k, std::uint64_t seed) {
-  const Index each = std::min(k, points.rows), most = std::min(rounds * each, points.rows);
+  const Index each = std::min(k, points.rows), most = std::min(seeding_rounds * each, points.rows);
   Draws draws(graph, points, each, most, seed);
-  for (Index i = 0; i < rounds && draws.count() < most && draws.draw(); ++i) {
+  for (Index i = 0; i < seeding_rounds && draws.count() < most && draws.draw(); ++i) {
   }
   const Array weights = draws.weigh();
   if (!graph.planning() && draws.count() <= k) return completed(graph, points, draws, k);
@@ -220,14 +226,16 @@ Array chosen(Graph& graph, const PointsInput& x, const Source& points, Index k, 
   const std::unique_ptr<Source> among = make_source(candidates);
   const Index width = width_of(points);
   const Array centres = graph.allocate({k, width}, Dtype::float64);
-  const auto tried = static_cast<double>(draws.count() * k * GreedyChoice::trials(k));
+  const auto tried = static_cast<double>(draws.count() * k * greedy_trials(k));
   graph.host_work("seeds", {3 * tried * static_cast<double>(width), 0, true});
-  if (!graph.planning())
-    GreedyChoice(numbers(held), numbers(weights), draws.count(), width,
-                 {{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}, rounds + 1})
-        .choose(k, numbers(centres));
+  if (!graph.planning()) {
+    HeldCandidates candidates(numbers(held), draws.count(), width);
+    const std::vector<Index> places = choose_greedily(candidates, numbers(weights), draws.count(), k, seed);
+    for (Index j = 0; j < k; ++j)
+      std::copy_n(numbers(held) + places[static_cast<std::size_t>(j)] * width, width, numbers(centres) + j * width);
+  }
   Stages none(graph, nullptr);
-  lloyd(graph, *among, centres, {.iterations = inner_iterations, .tol = 0, .unit = x.unit}, none);
+  lloyd(graph, *among, centres, {.iterations = seeding_moves, .tol = 0, .unit = x.unit}, none);
   return points_of(graph, points, centres);
 }
 
@@ -245,6 +253,17 @@ Array seeds(Graph& graph, const PointsInput& x, const Source& points, Index k, I
   return drawn(graph, points, k, init == Init::random ? k : 1, seed);
 }
 
-Index seeding_passes(Init init, Index k) { return init == Init::parallel ? rounds + 1 : init == Init::random ? 1 : k; }
+Index greedy_trials(Index k) { return 2 + static_cast<Index>(std::log(static_cast<double>(k))); }
+
+std::vector<Index> choose_greedily(Candidates& candidates, const double* weights, Index n, Index k,
+                                   std::uint64_t seed) {
+  const kernel::Stream stream{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+                              seeding_rounds + 1};
+  return GreedyChoice(candidates, weights, n, greedy_trials(k), stream).choose(k);
+}
+
+Index seeding_passes(Init init, Index k) {
+  return init == Init::parallel ? seeding_rounds + 1 : init == Init::random ? 1 : k;
+}
 
 }  // namespace flagstone::cluster

@@ -14,7 +14,6 @@ namespace {
 using labels::BucketView;
 using labels::EncodedSize;
 
-constexpr Index most_grown = 1 << 14;                     // nodes of one task
 constexpr std::size_t least_room = std::size_t{4} << 20;  // of their weights
 
 /// Points order[begin, end) that wait to be split.
@@ -24,6 +23,10 @@ struct Waiting {
 struct StateHead {
   Index next = 0, filled = 0, nodes = 0;  // of the queue: the next one, its end; nodes that have a number
 };
+std::size_t nodes_bytes(const GrowthOptions& options) {
+  return static_cast<std::size_t>(options.most_grown) * sizeof(Grown);
+}
+
 struct NodesHead {
   Index number = 0, bytes = 0;
 };
@@ -104,12 +107,12 @@ class Grower {
  private:
   NodesHead* head() const { return reinterpret_cast<NodesHead*>(to_); }
   Grown* grown() const { return reinterpret_cast<Grown*>(to_ + 64); }
-  std::byte* room() const { return to_ + 64 + align_up(most_grown * sizeof(Grown), 64); }
+  std::byte* room() const { return to_ + 64 + align_up(nodes_bytes(growth_.options), 64); }
   bool has_room() const {
     const Index most = std::max(growth_.features + 1, growth_.labels);
     const EncodedSize next{kernel::most_rows(most, most), most, 1, growth_.options.small_weights};
     const std::size_t used = static_cast<std::size_t>(room() - to_) + static_cast<std::size_t>(head()->bytes);
-    return head()->number < most_grown && used + next.bytes() <= growth_.room_bytes();
+    return head()->number < growth_.options.most_grown && used + next.bytes() <= growth_.room_bytes();
   }
   std::span<std::int32_t> points(const Waiting& node) const {
     return {state_.order + node.begin, static_cast<std::size_t>(node.end - node.begin)};
@@ -243,10 +246,13 @@ std::size_t Growth::state_bytes() const { return State(*this, nullptr).bytes; }
 std::size_t Growth::room_bytes() const {
   const Index most = std::max(features + 1, labels);
   const EncodedSize widest{kernel::most_rows(most, most), most, 1, options.small_weights};
-  return 64 + align_up(most_grown * sizeof(Grown), 64) + std::max(least_room, 2 * align_up(widest.bytes(), 64));
+  return 64 + align_up(nodes_bytes(options), 64) + std::max(least_room, 2 * align_up(widest.bytes(), 64));
 }
 
-void Growth::run(std::span<const Tile> tiles) const { Grower(*this, tiles).run(); }
+void Growth::run(std::span<const Tile> tiles) const {
+  if (carries) std::copy_n(tiles[3].data, state_bytes(), tiles[1].data);
+  Grower(*this, tiles).run();
+}
 
 std::span<const Grown> Growth::grown(const Tile& nodes) {
   const auto* head = reinterpret_cast<const NodesHead*>(nodes.data);

@@ -11,7 +11,8 @@ struct GrowthOptions {
   double cost = 1, eps = 0.01;
   Index steps = 10;  // of Newton
   std::uint64_t seed = 0;
-  bool small_weights = false;  // int8
+  bool small_weights = false;         // int8
+  Index most_grown = Index{1} << 14;  // nodes of one task: a constant, because nodes are stored task by task
 };
 
 /// A node that was made, and where its weights lie in the tile.
@@ -20,13 +21,14 @@ struct Grown {
   Index kept = 0, offset = 0;            // weights, or labels of a leaf
 };
 
-/// Tiles: the bucket, the state of the tree (made by the first task), the nodes that this one grows; then scratch.
+/// Tiles: the bucket, the state of the tree (made by the first task), the nodes that this one grows; where `carries`
+/// the state before it, which stays as it is; then scratch.
 struct Growth final : labels::NodeTask {
   GrowthOptions options;
   labels::BucketSize size;
   Index features = 0, labels = 0, tree = 0;
   std::shared_ptr<const std::vector<double>> worth;  // of each label
-  bool begins = false;
+  bool begins = false, carries = false;
 
   std::size_t scratch_bytes() const;
   std::size_t state_bytes() const;

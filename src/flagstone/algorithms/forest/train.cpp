@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <functional>
 
 #include "flagstone/algorithms/forest/tail.hpp"
 #include "flagstone/algorithms/forest/wide.hpp"
 #include "flagstone/algorithms/labels/counts.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/runtime/resume/stages.hpp"
+#include "flagstone/runtime/resume/finished_tiles.hpp"
 
 namespace flagstone::forest {
 namespace {
@@ -38,7 +40,11 @@ class Training {
                              parts.value("groups", groups_);
                              parts.value("in groups", in_groups_);
                              parts.values("parts", parts_);
+                             parts.value("round", round_);
+                             parts.value("in rounds", in_rounds_);
+                             parts.values("waiting", waiting_);
                            })),
+        goes_on_(round_ > 0),
         skipped_(stored_) {
     if (kept_.loaded()) writer_->restore(state_);
   }
@@ -59,6 +65,7 @@ class Training {
     Array bucket, state, nodes;
     Subtree place;  // of its root
     bool waits = true;
+    std::unique_ptr<FinishedTiles> saved;  // of the state
   };
 
   std::optional<labels::ModelWriter> make_writer() const {
@@ -72,6 +79,9 @@ class Training {
     writer_->append(chunk, size, tile);
     ++stored_;
   }
+  using Offer = std::function<void(Index)>;  // after so many rounds
+  /// Of work that has no known end: what so many rounds or levels of it are.
+  static double share_of(Index rounds) { return static_cast<double>(rounds) / static_cast<double>(rounds + 2); }
   void offer(Index group, double share) {
     const double groups = std::ceil(static_cast<double>(options_.trees) / side_by_side);
     stages_.offer(std::min(0.99, (static_cast<double>(group) + share) / groups));
@@ -102,7 +112,7 @@ class Training {
       std::vector<Tree> trees;
       for (Index t = first; t < std::min(first + side_by_side, options_.trees); ++t)
         trees.push_back(tree({t, 0, 0, 1, sizes[0]}, bucket));
-      grow(trees);
+      grow(trees, [&](Index round) { offer(first / side_by_side, share_of(round)); });
       end_group(first / side_by_side);
     }
     add_tails(graph_, bucket, sizes[0], tails());
@@ -117,17 +127,23 @@ class Training {
       const Index group = first / side_by_side;
       if (has_group(group)) continue;
       WideNodes wide(graph_, examples_, options_, worth_, tallies_.back().size(), first,
-                     std::min(side_by_side, options_.trees - first));
-      const std::vector<Subtree> subtrees = wide.grow(keep, notes_);
+                     std::min(side_by_side, options_.trees - first), stages_);
+      added_ += wide.stored();
+      const std::vector<Subtree> subtrees =
+          wide.grow(keep, notes_, [&](Index level) { offer(group, 0.3 * share_of(level)); });
       for (std::size_t at = 0, part = 0; at < subtrees.size(); at += side_by_side, ++part) {
         if (part < parts_.size()) {
           added_ += parts_[part];
           continue;
         }
         const Index before = added_;
-        grow_subtrees(wide, subtrees, at, std::min<std::size_t>(side_by_side, subtrees.size() - at));
+        const auto share = [&](double parts) {
+          return (static_cast<double>(at) + parts * side_by_side) / static_cast<double>(subtrees.size() + side_by_side);
+        };
+        grow_subtrees(wide, subtrees, at, std::min<std::size_t>(side_by_side, subtrees.size() - at),
+                      [&](Index round) { offer(group, share(share_of(round))); });
         parts_.push_back(added_ - before);
-        offer(group, static_cast<double>(at + side_by_side) / static_cast<double>(subtrees.size() + side_by_side));
+        offer(group, share(1));
       }
       end_group(group);
     }
@@ -136,7 +152,8 @@ class Training {
 
   /// Their buckets are filled some at a time, as memory allows, and wait in scratch where their room is needed: which
   /// ones are grown together, and so the order in which nodes are stored, is the same for every limit.
-  void grow_subtrees(WideNodes& wide, const std::vector<Subtree>& subtrees, std::size_t first, std::size_t n) {
+  void grow_subtrees(WideNodes& wide, const std::vector<Subtree>& subtrees, std::size_t first, std::size_t n,
+                     const Offer& offer) {
     std::vector<labels::BucketSize> sizes;
     for (std::size_t s = first; s < first + n; ++s) sizes.push_back(subtrees[s].size);
     std::vector<Tree> trees;
@@ -147,7 +164,7 @@ class Training {
         trees.push_back(tree(subtrees[first + trees.size()], bucket));
       ++notes_.reads;
     }
-    grow(trees);
+    grow(trees, offer);
   }
 
   /// 1 / propensity of each label (Jain et al. 2016).
@@ -168,12 +185,67 @@ class Training {
   }
   static Region all(const Array& array) { return {array, whole(array.shape())}; }
 
-  void grow(std::vector<Tree>& trees) {
-    for (bool begins = true; std::ranges::any_of(trees, &Tree::waits); begins = false) {
+  /// A round is a task of each tree that has nodes that wait; after it the states of these may be saved.
+  void grow(std::vector<Tree>& trees, const Offer& offer) {
+    const Index before = added_;
+    Index round = go_on(trees);
+    while (std::ranges::any_of(trees, &Tree::waits)) {
+      ++round;
       for (Tree& one : trees)
-        if (one.waits) add(one, begins);
+        if (one.waits) add(one, round);
       store(trees);
+      if (!stages_.saving() || std::ranges::none_of(trees, &Tree::waits)) continue;
+      note(trees, round, added_ - before);
+      offer(round);
+      forget(trees, round);
     }
+    round_ = in_rounds_ = 0, waiting_.clear();
+  }
+
+  /// The round behind which a dead process left these trees: 0 where it left none of them, or their states are gone.
+  Index go_on(std::vector<Tree>& trees) {
+    if (!std::exchange(goes_on_, false)) return 0;
+    bool all = waiting_.size() == trees.size();
+    for (std::size_t t = 0; all && t < trees.size(); ++t) {
+      trees[t].waits = waiting_[t] != 0;
+      if (!trees[t].waits) continue;
+      open_state(trees[t], round_);
+      all = trees[t].saved->holds(whole(trees[t].state.shape()));
+    }
+    if (all) {
+      added_ += in_rounds_;
+      return round_;
+    }
+    for (Tree& one : trees) one.waits = true;
+    return 0;
+  }
+
+  void note(const std::vector<Tree>& trees, Index round, Index stored) {
+    round_ = round, in_rounds_ = stored;
+    waiting_.clear();
+    for (const Tree& one : trees) {
+      waiting_.push_back(one.waits);
+      if (one.waits) one.saved->finish(whole(one.state.shape()));
+    }
+  }
+
+  /// States of the round before, where a save tells of this one.
+  void forget(const std::vector<Tree>& trees, Index round) {
+    std::error_code ignored;  // they are in the folder of the record, which goes as a whole
+    for (const Tree& one : trees)
+      if (one.waits && !one.saved->unnoted())
+        std::filesystem::remove(stages_.directory() + "/" + name_of(one, round - 1), ignored);
+  }
+
+  static std::string name_of(const Tree& one, Index round) {
+    return "tree" + std::to_string(one.place.tree) + "-" + std::to_string(one.place.root) + "-" + std::to_string(round);
+  }
+  /// The state after a round: where something is saved it is another array after each.
+  void open_state(Tree& one, Index round) {
+    const Shape shape{static_cast<Index>(one.growth->state_bytes())};
+    one.saved.reset();
+    one.state = stages_.temporary(name_of(one, round), shape, Dtype::uint8, shape);
+    if (stages_.saving()) one.saved = std::make_unique<FinishedTiles>(stages_, one.state, shape, name_of(one, round));
   }
 
   Tree tree(const Subtree& place, const Array& bucket) {
@@ -186,18 +258,22 @@ class Training {
     if (place.root > 0)
       made.growth->options.seed = labels::seed_of(options_.growth.seed, static_cast<std::uint64_t>(place.tree),
                                                   static_cast<std::uint64_t>(place.root), 3);
-    made.state = bytes(graph_, made.growth->state_bytes());
     return made;
   }
 
-  void add(Tree& one, bool begins) {
+  void add(Tree& one, Index round) {
     auto value = std::make_shared<Growth>(*one.growth);
-    value->begins = begins;
+    const Array before = one.state;
+    value->begins = round == 1, value->carries = round > 1 && stages_.saving();
+    if (value->begins || value->carries) open_state(one, round);
     one.nodes = bytes(graph_, value->room_bytes());
     TaskSpec task;
     task.name = "grow_tree";
-    task.accesses = {again(read(all(one.bucket))), again(begins ? write(all(one.state)) : update(all(one.state))),
-                     again(write(all(one.nodes))), scratch(value->scratch_bytes())};
+    const bool fresh = value->begins || value->carries;
+    task.accesses = {again(read(all(one.bucket))), again(fresh ? write(all(one.state)) : update(all(one.state))),
+                     again(write(all(one.nodes)))};
+    if (value->carries) task.accesses.push_back(read(all(before)));
+    task.accesses.push_back(scratch(value->scratch_bytes()));
     const double leaves =
         static_cast<double>(one.place.size.rows) / static_cast<double>(std::max<Index>(1, options_.growth.max_leaf));
     const double levels = 1 + std::log2(1 + leaves);
@@ -272,11 +348,14 @@ class Training {
   Charge held_;
   Stages stages_;
   std::optional<labels::ModelWriter> writer_;
-  std::vector<std::byte> state_;      // of the writer, while it is saved or loaded
-  Index stored_ = 0;                  // chunks
-  Index groups_ = 0, in_groups_ = 0;  // of trees, that are done; their chunks
-  std::vector<Index> parts_;          // of the group that is not: chunks of its subtrees, sixteen at a time
+  std::vector<std::byte> state_;       // of the writer, while it is saved or loaded
+  Index stored_ = 0;                   // chunks
+  Index groups_ = 0, in_groups_ = 0;   // of trees, that are done; their chunks
+  std::vector<Index> parts_;           // of the group that is not: chunks of its subtrees, sixteen at a time
+  Index round_ = 0, in_rounds_ = 0;    // of trees that are not done: rounds, and their chunks
+  std::vector<std::uint8_t> waiting_;  // of these trees
   Stages::Kept kept_;
+  bool goes_on_;                   // in the middle of some trees
   Index skipped_ = 0, added_ = 0;  // chunks: that are there; that were come to
   std::vector<Tally> tallies_;
   std::shared_ptr<const std::vector<double>> worth_;

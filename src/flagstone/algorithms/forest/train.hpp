@@ -27,8 +27,8 @@ struct ForestNotes {
 void check_train(const labels::Examples& examples, Index labels, const TrainForestOptions& options);
 /// Writes a model's arrays into options.directory. Where X has at most options.small values it is read twice; trees are
 /// tasks, some of them side by side. Where it has more, nodes with more are parted by reads (WideNodes). A killed
-/// training goes on behind the last sixteen trees, or subtrees, that were noted; wide nodes of their group are parted
-/// again.
+/// training goes on behind the last level of wide nodes, or the last tasks of sixteen trees or subtrees, that a save
+/// tells of: inside them.
 void train(Graph& graph, const labels::Examples& examples, const TrainForestOptions& options, ForestNotes& notes);
 
 }  // namespace flagstone::forest

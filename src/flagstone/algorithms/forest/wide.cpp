@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <utility>
 
@@ -29,11 +30,15 @@ void to_ranks(double* values, Index n, std::vector<std::int32_t>& order) {
   for (std::size_t r = 0; r < order.size(); ++r) values[order[r]] = 1 / std::log2(static_cast<double>(r) + 2);
 }
 
+std::string points_name(Index first, Index level, std::size_t panel) {
+  return "points" + std::to_string(first) + "-" + std::to_string(level) + "-" + std::to_string(panel);
+}
+
 }  // namespace
 
 WideNodes::WideNodes(Graph& graph, const labels::Examples& examples, const TrainForestOptions& options,
                      std::shared_ptr<const std::vector<double>> worth, const labels::BucketSize& size, Index first,
-                     Index trees)
+                     Index trees, Stages& stages)
     : graph_(graph),
       examples_(examples),
       options_(options),
@@ -41,16 +46,66 @@ WideNodes::WideNodes(Graph& graph, const labels::Examples& examples, const Train
       labels_(examples.y->matrix.cols),
       first_(first),
       trees_(trees),
-      numbers_(static_cast<std::size_t>(trees), 1) {
+      stages_(stages) {
+  const auto list = [this](StateParts& parts) {
+    parts.values("wide", wide_);
+    parts.values("subtrees", subtrees_);
+    parts.values("numbers", numbers_);
+    parts.value("level", level_);
+    parts.value("stored", stored_);
+  };
+  kept_.reset(new Stages::Kept(stages.keep("wide" + std::to_string(first), list)));
   for (const CsrPanelRange& panel : examples.x.panels) {
     const Shape shape{std::max<Index>(1, (panel.row_end - panel.row) * trees)};
-    at_.push_back(graph.temporary(shape, Dtype::int32, shape));
     side_.push_back(graph.temporary(shape, Dtype::uint8, shape));
   }
-  for (Index t = 0; t < trees; ++t) wide_.push_back({first + t, 0, 0, size});
+  if (!kept_->loaded() || !go_on()) begin(size);
+}
+
+/// Behind the last level that a dead process saved; false where its points are gone.
+bool WideNodes::go_on() {
+  open_points();
+  for (std::size_t p = 0; p < at_.size(); ++p)
+    if (!saved_[p]->holds(whole(at_[p].shape()))) return false;
+  for (const Array& side : side_) {  // of a wide node each round of sides begins anew, others have none
+    TaskSpec task;
+    task.name = "begin_trees";
+    task.accesses = {again(write(all(side)))};
+    task.cost.bytes_touched = static_cast<double>(side.nbytes());
+    task.calls = {call::zero(Dtype::uint8, {0})};
+    graph_.add(std::move(task));
+  }
+  return true;
+}
+
+void WideNodes::begin(const labels::BucketSize& all_points) {
+  level_ = stored_ = 0;
+  wide_.clear(), subtrees_.clear();
+  numbers_.assign(static_cast<std::size_t>(trees_), 1);
+  for (Index t = 0; t < trees_; ++t) wide_.push_back({first_ + t, 0, 0, all_points});
+  open_points();
   each_panel<Begin>("begin_trees", 0, [&](Begin& task, std::size_t p) {
     task.at = task.add(again(write(all(at_[p])))), task.side = task.add(again(write(all(side_[p]))));
   });
+}
+
+/// Where points are after so many levels: where something is saved, another array for each panel after each of them.
+void WideNodes::open_points() {
+  at_.clear(), saved_.clear();
+  for (std::size_t p = 0; p < side_.size(); ++p) {
+    const Shape& shape = side_[p].shape();
+    const std::string name = points_name(first_, level_, p);
+    at_.push_back(stages_.temporary(name, shape, Dtype::int32, shape));
+    if (stages_.saving()) saved_.push_back(std::make_unique<FinishedTiles>(stages_, at_[p], shape, name));
+  }
+}
+
+/// The level before, where a save tells of this one.
+void WideNodes::forget() {
+  std::error_code ignored;  // they are in the folder of the record, which goes as a whole
+  for (std::size_t p = 0; p < saved_.size(); ++p)
+    if (!saved_[p]->unnoted())
+      std::filesystem::remove(stages_.directory() + "/" + points_name(first_, level_ - 1, p), ignored);
 }
 
 /// A task for each panel; `seconds`: of a stored value, beside reading it.
@@ -81,7 +136,7 @@ std::size_t WideNodes::together() const {
   return static_cast<std::size_t>(std::clamp(fit, 1.0, static_cast<double>(wide_.size())));
 }
 
-std::vector<Subtree> WideNodes::grow(const Keep& keep, ForestNotes& notes) {
+std::vector<Subtree> WideNodes::grow(const Keep& keep, ForestNotes& notes, const std::function<void(Index)>& offer) {
   while (!wide_.empty()) {
     const std::size_t most = together();
     becomes_.assign(2 * wide_.size(), nowhere);
@@ -91,16 +146,22 @@ std::vector<Subtree> WideNodes::grow(const Keep& keep, ForestNotes& notes) {
       const Array weights = fit(first, n, means, notes);
       settle(first, means, weights, part(first, n, weights, notes), keep, notes);
     }
+    ++level_;
     relabel();
     wide_ = std::exchange(next_, {});
+    if (!stages_.saving()) continue;
+    for (std::size_t p = 0; p < at_.size(); ++p) saved_[p]->finish(whole(at_[p].shape()));
+    offer(level_);
+    forget();
   }
   std::vector<Subtree> made = subtrees_;
   order_.resize(made.size());
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   std::ranges::stable_sort(order_, {}, [&](std::size_t s) { return subtrees_[s].tree; });
+  std::vector<Index> numbers = numbers_;  // those that a save tells of are of wide nodes alone
   for (std::size_t s = 0; s < made.size(); ++s) {
     made[s] = subtrees_[order_[s]];
-    Index& number = numbers_[static_cast<std::size_t>(made[s].tree - first_)];
+    Index& number = numbers[static_cast<std::size_t>(made[s].tree - first_)];
     made[s].next = number, number += 2 * made[s].size.rows;
   }
   return made;
@@ -276,7 +337,7 @@ std::int32_t WideNodes::child(const Node& parent, Index number, const labels::Bu
   return code_of(subtrees_.size() - 1);
 }
 
-void WideNodes::keep_node(const Node& node, const float* weights, Index first_child, const Keep& keep) const {
+void WideNodes::keep_node(const Node& node, const float* weights, Index first_child, const Keep& keep) {
   std::vector<std::uint32_t> features;
   std::vector<double> values;
   for (Index j = 0; j < columns(); ++j)
@@ -284,12 +345,12 @@ void WideNodes::keep_node(const Node& node, const float* weights, Index first_ch
   keep_chunk({node.level, node.tree, node.number, first_child, 1}, features, values, columns(), keep);
 }
 
-void WideNodes::keep_leaf(const Node& node, const Means& means, const Keep& keep) const {
+void WideNodes::keep_leaf(const Node& node, const Means& means, const Keep& keep) {
   keep_chunk({labels::leaf_level, node.tree, node.number, 0, 1}, means.labels, means.values, labels_, keep);
 }
 
 void WideNodes::keep_chunk(const labels::Chunk& chunk, const std::vector<std::uint32_t>& columns,
-                           const std::vector<double>& values, Index cols, const Keep& keep) const {
+                           const std::vector<double>& values, Index cols, const Keep& keep) {
   const auto n = static_cast<Index>(columns.size());
   const labels::EncodedSize size{kernel::most_rows(n, cols), n, 1, options_.growth.small_weights};
   const Charge held = graph_.charge(size.bytes() + 12 * columns.size());
@@ -298,13 +359,18 @@ void WideNodes::keep_chunk(const labels::Chunk& chunk, const std::vector<std::ui
   kernel::encode_chunk(columns.data(), n, values.data(), 1, 0, to);
   labels::EncodedSize::note(tile.data(), to);
   keep(chunk, size, tile.data());
+  ++stored_;
 }
 
 void WideNodes::relabel() {
   const auto becomes = std::make_shared<const std::vector<std::int32_t>>(becomes_);
+  const std::vector<Array> before = at_;
+  if (stages_.saving()) open_points();
   each_panel<Relabel>("relabel_points", 0, [&](Relabel& task, std::size_t p) {
     task.becomes = becomes;
-    task.at = task.add(again(update(all(at_[p])))), task.side = task.add(again(read(all(side_[p]))));
+    task.at = task.add(again(stages_.saving() ? write(all(at_[p])) : update(all(at_[p]))));
+    task.side = task.add(again(read(all(side_[p]))));
+    if (stages_.saving()) task.before = task.add(read(all(before[p])));
   });
 }
 

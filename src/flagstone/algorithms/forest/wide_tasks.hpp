@@ -181,8 +181,10 @@ struct Relabel final : WideTask {
   double seconds() const { return 1e-9 * static_cast<double>(rows * trees); }
   double decoded() const { return 0; }
   std::shared_ptr<const std::vector<std::int32_t>> becomes;
+  int before = -1;  // where they were, if that is another array
   void run(std::span<const Tile> tiles) const override {
     auto* code = of<std::int32_t>(tiles, at);
+    if (before >= 0) std::copy_n(of<const std::int32_t>(tiles, before), rows * trees, code);
     const auto* sides = of<const std::uint8_t>(tiles, side);
     for (Index i = 0; i < rows * trees; ++i)
       if (code[i] >= 0) code[i] = (*becomes)[static_cast<std::size_t>(2 * code[i] + sides[i])];

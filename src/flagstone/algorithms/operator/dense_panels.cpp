@@ -14,6 +14,16 @@ constexpr std::size_t good_run = 128 * KiB;  // below it, reading is bound by re
 /// In the array's coordinates: which dimension the panels cut.
 std::size_t cut_dimension(bool tall, bool transpose) { return tall == transpose ? 1 : 0; }
 
+Index fitting_in(std::uint64_t bytes, std::uint64_t line) {
+  return std::max<Index>(1, static_cast<Index>(bytes / line));
+}
+
+Index usual_step(std::uint64_t line) {
+  Index step = 16;
+  while (step * 2 <= fitting_in(panel_bytes, line)) step *= 2;
+  return step;
+}
+
 }  // namespace
 
 DensePanels::DensePanels(const Array& x, bool transposed, Along along) : array(x), transpose(transposed) {
@@ -22,13 +32,12 @@ DensePanels::DensePanels(const Array& x, bool transposed, Along along) : array(x
   side = tall ? n : m, extent = tall ? m : n;
   const std::size_t cut = cut_dimension(tall, transposed);
   const auto line = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(side) * size_of(x.dtype()));
-  const auto fitting = [&](std::uint64_t bytes) { return std::max<Index>(1, static_cast<Index>(bytes / line)); };
+  const auto fitting = [&](std::uint64_t bytes) { return fitting_in(bytes, line); };
   const Index chunk = x.chunks()[cut];
   if (chunk < extent) {  // whole chunks
     step = std::max<Index>(1, fitting(panel_bytes) / chunk) * chunk;
   } else {
-    step = 16;
-    while (step * 2 <= fitting(panel_bytes)) step *= 2;
+    step = usual_step(line);
     const auto run = [&] {
       Shape box = x.shape();
       box[cut] = std::min(step, extent);
@@ -38,6 +47,10 @@ DensePanels::DensePanels(const Array& x, bool transposed, Along along) : array(x
     while (!x.in_memory() && step < extent && step * 2 <= fitting(most_panel_bytes) && run() < good_run) step *= 2;
   }
   step = std::min(step, std::max<Index>(1, extent));
+}
+
+Index DensePanels::step_in_memory(Index extent, std::uint64_t line) {
+  return std::min(usual_step(line), std::max<Index>(1, extent));
 }
 
 Region DensePanels::region(Index panel) const {

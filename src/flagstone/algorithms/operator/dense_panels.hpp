@@ -10,6 +10,8 @@ enum class Along : std::uint8_t { longer, rows };
 /// X = array or its transpose. A function of shape, dtype and layout only, so that the bits do not depend on limits.
 struct DensePanels {
   DensePanels(const Array& x, bool transpose, Along along = Along::longer);
+  /// Extent of a panel of an array in memory, of lines of so many bytes.
+  static Index step_in_memory(Index extent, std::uint64_t line);
 
   Array array;
   bool transpose;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "flagstone/algorithms/topics/buckets.hpp"
 #include "flagstone/algorithms/topics/panel_pass.hpp"
 
 namespace flagstone::topics {
@@ -12,70 +13,40 @@ namespace {
 constexpr Index least_values = Index{1} << 16;  // of a read, however little memory there is
 constexpr Index most_planned = 32;              // reads: where a plan looks for the least memory
 
-/// counts[word, cluster] += documents that have the word.
-struct CountWords final : PanelPass {
-  using PanelPass::PanelPass;
-  static constexpr Kernel which = Kernel::count_words;
-  static constexpr const char* name = "count_words";
-  static constexpr double seconds = 4e-9;
-  Index k = 0;
-  int labels = -1, counts = -1;
+/// Of a word, the cluster that has it far more often than any other, as far as clusters were looked at in their order.
+struct Lead {
+  double best = 0, second = 0;  // frequencies at the rank
+  std::int32_t topic = -1;
 
-  void rows(std::span<const Tile> tiles, std::byte*, Index row, const kernel::CsrRows& step) const {
-    const auto* label = at<const std::int32_t>(tiles, labels) + row;
-    auto* to = at<double>(tiles, counts);
-    each_value<double>(step, [&](Index i, Index word, double value) {
-      if (value > 0 && label[i] >= 0) ++to[word * k + label[i]];
-    });
+  void meet(Index t, double found) {
+    if (topic >= 0) second = std::max(second, std::min(found, best));
+    if (topic < 0 || found > best) best = found, topic = static_cast<std::int32_t>(t);
   }
 };
-
-/// Frequencies of some words, those of one word and cluster side by side. `places`: the next place of each, or -1.
-struct CollectWords final : PanelPass {
-  using PanelPass::PanelPass;
-  static constexpr Kernel which = Kernel::collect_words;
-  static constexpr const char* name = "collect_words";
-  static constexpr double seconds = 4e-9;
-  Index k = 0, first = 0, last = 0;  // words
-  int labels = -1, places = -1, values = -1;
-
-  void rows(std::span<const Tile> tiles, std::byte*, Index row, const kernel::CsrRows& step) const {
-    const auto* label = at<const std::int32_t>(tiles, labels) + row;
-    auto* place = at<std::int64_t>(tiles, places);
-    auto* to = at<double>(tiles, values);
-    each_value<double>(step, [&](Index i, Index word, double value) {
-      if (word < first || word >= last || !(value > 0) || label[i] < 0) return;
-      std::int64_t& next = place[(word - first) * k + label[i]];
-      if (next >= 0) to[next++] = value;
-    });
-  }
-};
-
-const bool entered = host_kernels().enter(Kernel::count_words, {Dtype::float64}, run_panel<CountWords>) &&
-                     host_kernels().enter(Kernel::collect_words, {Dtype::float64}, run_panel<CollectWords>);
 
 /// Words whose frequencies are looked at together.
 class WordBlocks {
  public:
-  WordBlocks(Graph& graph, const Corpus& corpus, const Clusters& clusters, const Array& counts, Index rank)
+  WordBlocks(Graph& graph, const Frequencies& from, const Corpus& corpus, const Clusters& clusters, Index rank)
       : graph_(graph),
-        corpus_(corpus),
+        from_(from),
+        words_(corpus.words()),
         clusters_(clusters),
-        counts_(counts),
-        k_(counts.shape()[1]),
+        counts_(graph.allocate({corpus.words(), from.clusters}, Dtype::float64)),
+        k_(from.clusters),
         rank_(static_cast<double>(rank)),
         most_(std::max(least_values, static_cast<Index>(graph.budget() / 24))) {}
 
-  /// use(word, its rank-th frequency in each cluster); returns the reads it took.
-  Index each(const std::function<void(Index, const double*)>& use) {
-    if (graph_.planning()) return plan();
-    Index reads = 0;
-    for (Index first = 0; first < corpus_.words();) {
+  /// Each word meets its rank-th frequency in each cluster; returns the reads it took.
+  Index each(std::vector<Lead>& leads) {
+    from_.count(graph_, counts_);
+    if (graph_.planning()) return 1 + plan();
+    Index reads = 1;
+    for (Index first = 0; first < words_;) {
       Index last = first + 1, values = needed(first);
-      for (; last < corpus_.words() && values + needed(last) + (last + 1 - first) * k_ <= most_; ++last)
-        values += needed(last);
+      for (; last < words_ && values + needed(last) + (last + 1 - first) * k_ <= most_; ++last) values += needed(last);
       if (values > 0) ++reads;
-      look(first, last, values, use);
+      look(first, last, values, leads);
       first = last;
     }
     return reads;
@@ -83,7 +54,7 @@ class WordBlocks {
 
  private:
   double count_of(Index word, Index t) const { return elements<double>(counts_)[word * k_ + t]; }
-  double size(Index t) const { return clusters_.sizes[static_cast<std::size_t>(t)]; }
+  double size(Index t) const { return clusters_.sizes[static_cast<std::size_t>(from_.first + t)]; }
   /// More than the rank have it, or all of a cluster that is no larger.
   bool wanted(Index word, Index t) const {
     const double have = count_of(word, t);
@@ -95,26 +66,18 @@ class WordBlocks {
     return sum;
   }
 
-  void read(Index first, Index last, const Array& places, const Array& values) {
-    add_pass<CollectWords>(graph_, corpus_.frequencies(), Dtype::float64, 0, [&](CollectWords& pass) {
-      pass.k = k_, pass.first = first, pass.last = last;
-      pass.labels = pass.add(flagstone::read(pass.own(clusters_.labels)));
-      pass.places = pass.add_update(places), pass.values = pass.add_update(values);
-    });
-  }
-
   Index plan() {
-    const double all = static_cast<double>(corpus_.counts().matrix.nnz) / 2 +
-                       static_cast<double>(corpus_.words()) * static_cast<double>(k_);
+    const double all = static_cast<double>(from_.values) / 2 + static_cast<double>(words_) * static_cast<double>(k_);
     const auto expected = static_cast<Index>(std::ceil(all / static_cast<double>(most_)));
     const Index reads = std::clamp<Index>(expected, 1, most_planned);
     const Index n = std::max<Index>(1, std::min(most_, static_cast<Index>(all)));
     for (Index i = 0; i < reads; ++i)
-      read(0, corpus_.words(), graph_.allocate({1, 1}, Dtype::int64), graph_.allocate({1, n}, Dtype::float64));
+      from_.collect(graph_, 0, words_, graph_.allocate({1, 1}, Dtype::int64), graph_.allocate({1, n}, Dtype::float64),
+                    i + 1 == reads);
     return reads;
   }
 
-  void look(Index first, Index last, Index n, const std::function<void(Index, const double*)>& use) {
+  void look(Index first, Index last, Index n, std::vector<Lead>& leads) {
     const Array places = graph_.allocate({1, (last - first) * k_}, Dtype::int64);
     const Array values = graph_.allocate({1, std::max<Index>(1, n)}, Dtype::float64);
     auto* place = elements<std::int64_t>(places);
@@ -125,12 +88,11 @@ class WordBlocks {
         place[(word - first) * k_ + t] = there ? next : -1;
         next += there ? static_cast<std::int64_t>(count_of(word, t)) : 0;
       }
-    if (n > 0) read(first, last, places, values);
-    std::vector<double> found(static_cast<std::size_t>(k_));
-    for (Index word = first; word < last; ++word) {
-      for (Index t = 0; t < k_; ++t) found[static_cast<std::size_t>(t)] = ranked(values, place, word - first, t, word);
-      use(word, found.data());
-    }
+    const bool ends = last == words_;
+    if (n > 0 || (ends && from_.kept)) from_.collect(graph_, first, last, places, values, ends);
+    for (Index word = first; word < last; ++word)
+      for (Index t = 0; t < k_; ++t)
+        leads[static_cast<std::size_t>(word)].meet(from_.first + t, ranked(values, place, word - first, t, word));
   }
 
   /// The rank-th largest, or of a cluster that is no larger the least. `place` stands behind the last of them.
@@ -145,9 +107,10 @@ class WordBlocks {
   }
 
   Graph& graph_;
-  const Corpus& corpus_;
+  const Frequencies& from_;
+  Index words_;
   const Clusters& clusters_;
-  const Array& counts_;
+  Array counts_;
   Index k_;
   double rank_;
   Index most_;  // values of a read: a third of the budget
@@ -156,24 +119,29 @@ class WordBlocks {
 }  // namespace
 
 std::vector<std::int32_t> find_catchwords(Graph& graph, const Corpus& corpus, const Clusters& clusters,
-                                          const IsleOptions& options, Index& reads) {
+                                          const IsleOptions& options, Index& reads, std::vector<Placed>& places) {
   const Index k = options.k;
   const Index rank = rank_of(options.eps2 * options.w0 * options.sample, corpus.documents(), k);
-  const Array counts = graph.allocate({corpus.words(), k}, Dtype::float64);
-  add_pass<CountWords>(graph, corpus.frequencies(), Dtype::float64, 0, [&](CountWords& pass) {
-    pass.k = k, pass.labels = pass.add(read(pass.own(clusters.labels))), pass.counts = pass.add_reduce(counts);
-  });
-  std::vector<std::int32_t> made(static_cast<std::size_t>(corpus.words()), -1);
-  reads += 1 + WordBlocks(graph, corpus, clusters, counts, rank).each([&](Index word, const double* found) {
-    Index best = 0;
-    double second = 0;
-    for (Index t = 1; t < k; ++t) {
-      second = std::max(second, std::min(found[t], found[best]));
-      if (found[t] > found[best]) best = t;
-    }
-    if (found[best] > options.rho * second && found[best] > 0)
-      made[static_cast<std::size_t>(word)] = static_cast<std::int32_t>(best);
-  });
+  const auto words = static_cast<std::size_t>(corpus.words());
+  const Charge held = graph.charge(words * sizeof(Lead));
+  std::vector<Lead> leads(words);
+  const auto look = [&](const Frequencies& from) {
+    return WordBlocks(graph, from, corpus, clusters, rank).each(leads);
+  };
+  const Place place = options.where.buckets;
+  if (place == Place::automatic) {
+    reads += look(*read_frequencies(corpus, clusters, k));
+    places.push_back({"buckets", "view", 0});
+  } else {
+    ClusterBuckets buckets(graph, corpus, clusters, k, place == Place::memory);
+    for (std::size_t b = 0; b < buckets.size(); ++b) look(*buckets.take(b));
+    reads += 2;
+    places.push_back({"buckets", place == Place::memory ? "memory" : "disk", buckets.bytes(),
+                      std::to_string(buckets.size()) + (buckets.size() == 1 ? " of them" : " of them, one at a time")});
+  }
+  std::vector<std::int32_t> made(words, -1);
+  for (std::size_t w = 0; w < words; ++w)
+    if (const Lead& lead = leads[w]; lead.best > options.rho * lead.second && lead.best > 0) made[w] = lead.topic;
   return made;
 }
 

@@ -6,9 +6,10 @@
 namespace flagstone::topics {
 
 /// Of each word the topic that it is a catchword of, or -1: one read for counts, then as many as it takes to hold the
-/// frequencies of words that enough documents of a cluster have, 8 bytes each.
+/// frequencies of words that enough documents of a cluster have, 8 bytes each. With buckets two reads, whatever fits,
+/// and counts of a few clusters at a time.
 std::vector<std::int32_t> find_catchwords(Graph& graph, const Corpus& corpus, const Clusters& clusters,
-                                          const IsleOptions& options, Index& reads);
+                                          const IsleOptions& options, Index& reads, std::vector<Placed>& places);
 
 struct TopicMeans {
   Array topics;                        // V x topics_width(k) float32, each adds up to 1

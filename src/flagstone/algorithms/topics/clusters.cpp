@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
+#include "flagstone/algorithms/centres/stored_kmeans.hpp"
 #include "flagstone/algorithms/cluster/lloyd.hpp"
 #include "flagstone/algorithms/cluster/seeding.hpp"
 #include "flagstone/algorithms/eigenpairs/eigsh.hpp"
@@ -203,6 +205,26 @@ cluster::PointsInput points_of(const sparse::CsrOperand& b, const Array& weights
   return made;
 }
 
+/// Step 4, from centres (k x V float64 in memory), which are let go where others lie on disk.
+void move_in_all_words(Graph& graph, const cluster::PointsInput& points, Array centres, const IsleOptions& options,
+                       Stages& stages, Clusters& made) {
+  const bool stored = options.where.centers == Place::disk;
+  const cluster::LloydOptions lloyds{options.iterations, 0};
+  const std::uint64_t bytes = centres.nbytes();
+  if (stored) {
+    const centres::StoredMoves moves =
+        centres::stored_lloyd(graph, points, lloyds, {.array = std::exchange(centres, {})}, stages, made.labels);
+    made.sizes = moves.progress.weights, made.reads += moves.point_reads;
+    made.placed.push_back({"centers", "disk", bytes, moves.order});
+    return;
+  }
+  const auto source = cluster::make_source(points);
+  cluster::Progress progress = cluster::lloyd(graph, *source, centres, lloyds, stages, "lloyd in all words");
+  cluster::label(graph, *source, centres, false, made.labels, progress);
+  made.sizes = progress.weights, made.reads += progress.iteration + 1;
+  made.placed.push_back({"centers", "memory", bytes});
+}
+
 }  // namespace
 
 void list_parts(StateParts& parts, Clusters& clusters) {
@@ -248,25 +270,21 @@ Clusters find_clusters(Graph& graph, const Corpus& corpus, const Array& threshol
   const Array weights = graph.allocate({corpus.rows()}, Dtype::uint8);
   cluster::PointsInput points = points_of(b, weights);
   points.onto = subspace_of(graph, b, found.vectors, weights, options.where.projection, made.placed);
-  const cluster::LloydOptions first{options.projected_iterations, 0}, second{options.iterations, 0};
+  const cluster::LloydOptions lloyds{options.projected_iterations, 0};
   cluster::Progress progress;
-  const Array centres = stages.once(
+  Array centres = stages.once(
       "projected",
       [&] {
         const auto source = cluster::make_source(points);
         const Array seeds = cluster::seeds(graph, points, *source, options.k, cluster::Init::parallel, options.seed);
-        progress = cluster::lloyd(graph, *source, seeds, first, stages);
+        progress = cluster::lloyd(graph, *source, seeds, lloyds, stages);
         return seeds;
       },
       0.4);
   made.reads += found.reads + 1 + cluster::seeding_passes(cluster::Init::parallel, options.k) + progress.iteration;
   points.onto.reset();
-  const auto source = cluster::make_source(points);
-  cluster::Progress last = cluster::lloyd(graph, *source, centres, second, stages);
   made.labels = graph.allocate({corpus.rows()}, Dtype::int32);
-  cluster::label(graph, *source, centres, false, made.labels, last);
-  made.reads += last.iteration + 1;
-  made.sizes = last.weights;
+  move_in_all_words(graph, points, std::move(centres), options, stages, made);
   if (graph.planning()) return made;
   for (Index d = 0; d < corpus.rows(); ++d)
     if (elements<std::uint8_t>(weights)[d] == 0) elements<std::int32_t>(made.labels)[d] = -1;

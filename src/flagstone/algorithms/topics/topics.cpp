@@ -62,10 +62,11 @@ void topics(Graph& graph, const sparse::CsrOperand& x, const TopicsOptions& opti
   const Clusters found = stages.once(
       "clusters", [&] { return find_clusters(graph, corpus, thresholds, isle, stages); }, 0.7);
   Index reads = 3 + found.reads;
+  std::vector<Placed> places = found.placed;
   const TopicMeans means = stages.once(
       "means",
       [&] {
-        result.catchwords = find_catchwords(graph, corpus, found, isle, reads);
+        result.catchwords = find_catchwords(graph, corpus, found, isle, reads, places);
         TopicMeans made = topic_means(graph, corpus, found, result.catchwords, isle);
         made.catchwords = result.catchwords;
         return made;
@@ -73,7 +74,7 @@ void topics(Graph& graph, const sparse::CsrOperand& x, const TopicsOptions& opti
       0.8);
   const Fitted fitted = fit_topics(graph, corpus, means.topics, k, options.passes, stages);
   cluster::write_rows(graph, found.labels, clusters);
-  result.passes = reads + 2 + std::max<Index>(1, options.passes), result.placed = found.placed;
+  result.passes = reads + 2 + std::max<Index>(1, options.passes), result.placed = places;
   if (graph.planning()) return;
   result.catchwords = means.catchwords, result.pairs = means.pairs, result.together = means.together;
   result.singular_values = found.singular_values, result.sampled = found.sampled;

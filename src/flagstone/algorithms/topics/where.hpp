@@ -18,12 +18,16 @@ struct Where {
   Place basis = Place::automatic;        // of block Krylov-Schur; automatic: disk
   Place projection = Place::automatic;   // of each document what lies beside the directions, D² and its nearest seed;
                                          // automatic: disk
+  Place centers = Place::automatic;      // of k-means in all words, while they move; automatic: memory
+  Place buckets = Place::automatic;      // frequencies of documents, brought together by cluster while catchwords are
+                                         // looked for; automatic: X is read instead, as often as it takes
 };
 
 /// For plans and reports.
 struct Placed {
   std::string operand, place;  // "memory", "disk", or "view": nothing is kept
   std::uint64_t bytes = 0;
+  std::string how = "";  // what stays in memory meanwhile, where there is a choice
 };
 
 /// In memory or in scratch. `tile`: the boxes of all accesses to it.

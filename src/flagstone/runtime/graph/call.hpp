@@ -74,6 +74,8 @@ enum class Kernel : std::uint8_t {
   assign_points,            // of each point of a panel the nearest centre; sums of the points of each
   draw_points,              // of each point the nearest candidate; points drawn in proportion to its distance
   merge_draws,              // what was drawn, joined with others
+  draw_nearest,             // points drawn in proportion to their distance from what a round found nearest
+  take_points,              // candidates := points that were drawn
   take_nearest,             // of each query the nearest points so far
   take_within,              // of each query the points within a radius
   point_distances,          // to := distances of points from centres
@@ -96,6 +98,7 @@ enum class Kernel : std::uint8_t {
   count_frequencies,        // of each word, how many documents have it how often
   project_rest,             // of each document the square of what lies beside a subspace
   count_words,              // of each word, how many documents of each cluster have it
+  gather_clusters,          // frequencies of documents, brought together by their cluster
   collect_words,            // frequencies of words, side by side for each cluster
   score_documents,          // of each topic, the largest sums of its catchwords in a document
   sum_documents,            // sums of the documents of each topic
