@@ -88,9 +88,8 @@ RuntimeOptions completed(RuntimeOptions options) {
   if (const char* given = std::getenv("FLAGSTONE_WORKERS"); options.workers <= 0 && given && *given)
     options.workers = workers_in(given);
   if (options.workers <= 0) {
-    cpu_set_t allowed;
-    const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-    options.workers = std::max(1, known ? CPU_COUNT(&allowed) : static_cast<int>(std::thread::hardware_concurrency()));
+    const auto here = static_cast<int>(processors_here().size());
+    options.workers = std::max(1, here > 0 ? here : static_cast<int>(std::thread::hardware_concurrency()));
   }
   // A worker is of one socket: those beyond the workers have none.
   if (!options.sockets) options.sockets = sockets_of_machine();

@@ -1,7 +1,5 @@
 #include "flagstone/runtime/executor/executor.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 #include "flagstone/base/memory.hpp"
 #include "flagstone/base/signals_blocked.hpp"
 #include "flagstone/runtime/executor/nesting.hpp"
+#include "flagstone/runtime/graph/sockets.hpp"
 
 namespace flagstone {
 namespace {
@@ -22,15 +21,6 @@ void fill_small_blocks() {
   std::array<void*, 7 * 8> blocks;
   for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = std::malloc(24 + i / 7 * 16);
   for (void* block : blocks) std::free(block);
-}
-
-/// A socket's processors are there: the options were checked. Where the system changed its mind since, the thread stays
-/// where it may be, which costs time alone.
-void bind_to(std::span<const int> processors) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int processor : processors) CPU_SET(static_cast<std::size_t>(processor), &set);
-  ::pthread_setaffinity_np(::pthread_self(), sizeof set, &set);
 }
 
 constexpr auto shortest_wait = std::chrono::microseconds(20);  // that a timeline shows
@@ -127,11 +117,11 @@ void Executor::pump() {
 /// a small task.
 void Executor::wake(std::size_t taken) {
   const std::size_t ready = jobs.size() + scheduler.runnable();
-  if (builder_.sockets().empty())
+  if (scheduler.bound_to_sockets())  // whoever hears of one may be of another socket
+    work_ready.notify_all();
+  else
     for (std::size_t i = taken; i < std::min(ready, taken + static_cast<std::size_t>(idle)); ++i)
       work_ready.notify_one();
-  else if (ready > 0 && idle > 0)  // whoever hears it may be of another socket
-    work_ready.notify_all();
   if (!builder_waits_for || builder_waits_for()) builder_ready.notify_all();
 }
 

@@ -1,5 +1,6 @@
 #include "flagstone/runtime/graph/sockets.hpp"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -12,14 +13,7 @@
 namespace flagstone {
 namespace {
 
-std::vector<int> processors_here() {
-  cpu_set_t allowed;
-  std::vector<int> found;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return found;
-  for (int processor = 0; processor < CPU_SETSIZE; ++processor)
-    if (CPU_ISSET(static_cast<std::size_t>(processor), &allowed)) found.push_back(processor);
-  return found;
-}
+thread_local std::vector<int> before_bound;  // a Runtime that is made inside a task has all processors
 
 [[noreturn]] void refuse(const std::string& text, const std::string& why) {
   throw Error("Runtime: FLAGSTONE_SOCKETS is '" + text + "' and " + why +
@@ -72,21 +66,53 @@ Sockets sockets_from_text(const std::string& text, std::span<const int> there) {
   return sockets;
 }
 
+std::vector<int> processors_here() {
+  if (!before_bound.empty()) return before_bound;
+  cpu_set_t allowed;
+  std::vector<int> found;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return found;
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor)
+    if (CPU_ISSET(static_cast<std::size_t>(processor), &allowed)) found.push_back(processor);
+  return found;
+}
+
+void bind_to(std::span<const int> processors) {
+  before_bound = processors_here();
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int processor : processors) CPU_SET(static_cast<std::size_t>(processor), &set);
+  ::pthread_setaffinity_np(::pthread_self(), sizeof set, &set);
+}
+
+Sockets even_sockets(const Sockets& listed, std::span<const int> there) {
+  Sockets found;
+  std::size_t number = 0;
+  for (const std::vector<int>& socket : listed) {
+    std::vector<int> ours;
+    std::ranges::copy_if(socket, std::back_inserter(ours),
+                         [&](int processor) { return std::ranges::binary_search(there, processor); });
+    number += ours.size();
+    if (!ours.empty()) found.push_back(ours);
+  }
+  const bool even = std::ranges::all_of(found, [&](const auto& socket) { return socket.size() == found[0].size(); });
+  return even && number == there.size() ? found : Sockets{};
+}
+
 Sockets sockets_of_machine() {
   const std::vector<int> here = processors_here();
   if (const char* given = std::getenv("FLAGSTONE_SOCKETS"); given && *given) return sockets_from_text(given, here);
-  Sockets found;
-  for (int node = 0;; ++node) {
-    std::ifstream file("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist");
+  const std::string nodes = "/sys/devices/system/node/";
+  const auto list_in = [](const std::string& path) {
+    std::ifstream file(path);
     std::string text;
-    if (!file || !std::getline(file, text)) break;
-    std::vector<int> listed, ours;
-    if (!take_list(text, listed)) continue;  // a memory without processors
-    std::ranges::copy_if(listed, std::back_inserter(ours),
-                         [&](int processor) { return std::ranges::binary_search(here, processor); });
-    if (!ours.empty()) found.push_back(ours);
-  }
-  return found;
+    std::vector<int> listed;
+    if (!file || !std::getline(file, text) || !take_list(text, listed)) listed.clear();
+    return listed;
+  };
+  Sockets listed;
+  for (const int node : list_in(nodes + "online"))  // one without processors has an empty list
+    listed.push_back(list_in(nodes + "node" + std::to_string(node) + "/cpulist"));
+  return even_sockets(listed, here);
 }
 
 }  // namespace flagstone

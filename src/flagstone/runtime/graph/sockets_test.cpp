@@ -1,6 +1,9 @@
 #include "flagstone/runtime/graph/sockets.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+
+#include <thread>
 
 #include "flagstone/base/error.hpp"
 
@@ -22,6 +25,24 @@ TEST(Sockets, AreListsOfProcessors) {
   EXPECT_EQ(sockets_from_text("0;1", eight), (Sockets{{0}, {1}}));
   EXPECT_EQ(sockets_from_text("0-2,7;4-6", eight), (Sockets{{0, 1, 2, 7}, {4, 5, 6}}));
   EXPECT_EQ(sockets_from_text("5,3", eight), (Sockets{{3, 5}}));
+}
+
+TEST(Sockets, OfTheSystemHaveTheSameNumberOfProcessorsOrAreNotUsed) {
+  const Sockets listed{{0, 1, 2, 3}, {}, {4, 5, 6, 7}};
+  EXPECT_EQ(even_sockets(listed, eight), (Sockets{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(even_sockets(listed, std::vector<int>{2, 3, 6, 7}), (Sockets{{2, 3}, {6, 7}}));
+  EXPECT_TRUE(even_sockets(listed, std::vector<int>{0, 1, 2, 3, 4}).empty()) << "as a scheduler of jobs may give them";
+  EXPECT_TRUE(even_sockets({{0, 1}, {2, 3}}, eight).empty()) << "processors that no list names";
+}
+
+TEST(Sockets, ABoundThreadStillKnowsWhatItCouldUse) {
+  const std::vector<int> here = processors_here();
+  ASSERT_FALSE(here.empty());
+  std::thread([&] {
+    bind_to(std::span(here).first(1));
+    EXPECT_EQ(processors_here(), here);
+    EXPECT_EQ(::sched_getcpu(), here.front());
+  }).join();
 }
 
 TEST(Sockets, NameProcessorsThatAreThereOnce) {

@@ -58,6 +58,8 @@ class Scheduler final : public Spread {
     for (const Runnable& socket : runnable_sockets_) tasks += socket.size();
     return tasks;
   }
+  /// Whether some of them are for one socket's workers alone.
+  bool bound_to_sockets() const { return runnable() > runnable_.size(); }
   const Cache& cache() const { return cache_; }
   /// The largest capacity that any task so far needed at least, charges of the time included.
   std::uint64_t least_capacity() const { return least_capacity_; }
