@@ -216,6 +216,25 @@ def test_sums_of_wide_matrices_by_stripes(tmp_path, rng, dtype, cols):
     assert len(seen) == 1
 
 
+def test_wide_sums_over_many_panels(tmp_path, rng):
+    """Panels in two groups, columns in stretches, an odd last stripe: the same bits at any limit."""
+    rows, n = 620_000, 60_001  # ten panels of 65,536 rows
+    a = random_csr(rows, n, 3 / n, 5, "float32")
+    s = fl.from_blocks([a], tmp_path / "a.zarr")
+    x = fl.from_numpy(rng.standard_normal((rows, 12)).astype("f4"), tmp_path / "x.zarr")
+    wanted = a.T.astype("f8") @ np.asarray(x, "f8")
+    bound = 20 * np.finfo("f4").eps * (abs(a).T.astype("f8") @ abs(np.asarray(x, "f8"))) + 1e-300
+    seen = set()
+    for workers, share in ((1, 1.0), (2, 1.2), (2, 4.0)):
+        with fl.Runtime("1GiB", workers=workers):
+            least = fl.matmul.plan(s.T, x, out=tmp_path / "z.zarr").least_memory
+        with fl.Runtime(int(share * least), workers=workers):
+            got = fl.matmul(s.T, x, out=tmp_path / f"z{workers}-{share}.zarr")
+        assert (abs(np.asarray(got) - wanted) <= bound).all()
+        seen.add(fingerprint(np.asarray(got)))
+    assert len(seen) == 1
+
+
 def test_least_memory_of_wide_sums(tmp_path, rng):
     """Sums in float64, a panel of X, and what a process and its panels take: nothing is held twice."""
     a = random_csr(20_000, 100_000, 1e-3, 4, "float32")

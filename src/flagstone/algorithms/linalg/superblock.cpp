@@ -162,8 +162,11 @@ Superblock choose(const Operand& a, const Operand& b, const Array& c, const Prod
         Superblock made{pi, pj};
         shape_box(stream_a, pi, strip, made.a_outer, made.a_depth);
         shape_box(stream_b, pj, strip, made.b_outer, made.b_depth);
-        made.bytes = static_cast<std::uint64_t>(c_bytes) + stream_bytes(stream_a, pi, made.a_outer, made.a_depth);
-        if (!triangle || half->operands > 1) made.bytes += stream_bytes(stream_b, pj, made.b_outer, made.b_depth);
+        // Of rank 2k both operands come as rows and as columns; on the diagonal the two are one.
+        const int of_a = half ? half->operands : 1, of_b = triangle ? 0 : of_a;
+        made.bytes = static_cast<std::uint64_t>(c_bytes) +
+                     static_cast<std::uint64_t>(of_a) * stream_bytes(stream_a, pi, made.a_outer, made.a_depth) +
+                     static_cast<std::uint64_t>(of_b) * stream_bytes(stream_b, pj, made.b_outer, made.b_depth);
         const bool smallest = pi == 1 && pj == 1 && strip == 1;
         if (made.bytes > budget && !smallest) break;
         const double seconds = compute / static_cast<double>(std::min<Index>(workers, pi * pj)) +

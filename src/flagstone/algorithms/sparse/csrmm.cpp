@@ -104,11 +104,11 @@ class Product {
   Dtype sum_dtype() const { return is_complex(real_) ? Dtype::complex128 : Dtype::float64; }
   /// Bytes of sums that are held of an element of Z.
   double sum_bytes() const {
-    if (in_order()) return static_cast<double>(size_of(sum_dtype()));
-    double levels = 2;
-    for (auto left = static_cast<double>(a_.panels.size()); left > 1; left /= 2) ++levels;
     const double workers = graph_.workers(), wide = static_cast<double>(size_of(sum_dtype()));
     const auto item = static_cast<double>(size_of(real_));
+    if (in_order()) return wide + (striped() ? 0 : item);  // beside all sums at once, those of a panel
+    double levels = 2;
+    for (auto left = static_cast<double>(a_.panels.size()); left > 1; left /= 2) ++levels;
     return wide * (levels + workers) + (item < wide ? item * workers : 0);
   }
 

@@ -35,7 +35,8 @@ class StripeSum final : public PanelWork {
   }
   /// The sums of a panel, and which of them are no longer zero.
   static std::size_t scratch_bytes(Index length, Index width, Dtype real) {
-    return static_cast<std::size_t>(length) * (static_cast<std::size_t>(width) * size_of(real) + sizeof(Index) + 1);
+    const std::size_t sums = static_cast<std::size_t>(length) * static_cast<std::size_t>(width) * size_of(real);
+    return align_up(sums, sizeof(Index)) + static_cast<std::size_t>(length) * (sizeof(Index) + 1);
   }
   void run(const Call& call, std::span<const Tile> tiles) const override;
 
@@ -72,7 +73,7 @@ void StripeSum::run(const Call& call, std::span<const Tile> tiles) const {
 /// Where a panel has values in some of the columns alone, only their sums are begun and added. Same bits: z + 0 is z.
 void StripeSum::add_some(const SplitPanel& panel, const Tile& values, const Tile& x, const Tile& partial,
                          const Tile& z) const {
-  std::byte* behind = partial.data + partial.bytes;
+  std::byte* behind = partial.data + align_up(partial.bytes, sizeof(Index));
   auto* found = reinterpret_cast<Index*>(behind);
   auto* seen = reinterpret_cast<std::uint8_t*>(found + length_);
   std::memset(seen, 0, static_cast<std::size_t>(length_));
