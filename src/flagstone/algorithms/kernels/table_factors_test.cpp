@@ -1,9 +1,9 @@
 // The kernels of factorizations, each against its naive twin (table_test.cpp).
 #include "flagstone/algorithms/kernels/factor.hpp"
 #include "flagstone/algorithms/kernels/qr.hpp"
-#include "flagstone/algorithms/kernels/table_test.hpp"
 #include "flagstone/kernel/factor/getrf.hpp"
 #include "flagstone/kernel/factor/qr.hpp"
+#include "flagstone/testing/every_kernel.hpp"
 
 namespace flagstone {
 

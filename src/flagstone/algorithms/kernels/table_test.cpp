@@ -7,9 +7,9 @@
 #include "flagstone/algorithms/kernels/elementwise.hpp"
 #include "flagstone/algorithms/kernels/factor.hpp"
 #include "flagstone/algorithms/kernels/qr.hpp"
-#include "flagstone/algorithms/kernels/table_test.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/pivot_error.hpp"
+#include "flagstone/testing/every_kernel.hpp"
 
 namespace flagstone {
 
