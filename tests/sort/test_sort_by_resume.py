@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import flagstone as fl
+from tests.support.error_sentences import fails
 from tests.support.killed_calls import left_at
 
 ROWS = 2_000_000  # 16 bytes each: three runs under the limit
@@ -168,3 +174,140 @@ def test_a_kill_between_renames_of_operands_loses_nothing(isolated, tmp_path, rn
         assert isolated(_AGAIN) == "sorted"
     there(tmp_path, OUTS, [one[order] for one in given])
     assert not any(left_at(tmp_path / place / "array") for place in OUTS)
+
+
+_HANDLES = 'given = [fl.open(f"{name}.zarr", mode="r+") for name in "abc"]\nfl.sort_by(given, out=given)\n'
+_PATHS = 'fl.sort_by([fl.open(f"{name}.zarr") for name in "abc"], out=[f"{name}.zarr" for name in "abc"])\n'
+_LAZY = """
+a, b, c = given = [fl.open(f"{name}.zarr", mode="r+") for name in "abc"]
+fl.sort_by([a + a.dtype.type(0), b * 1.0, c], out=given)
+"""
+
+
+@pytest.fixture
+def killed(isolated, tmp_path, rng):
+    """Three arrays, of which a killed call exchanged so many; what they hold then, before and after."""
+
+    def kill(exchanged, call=_HANDLES):
+        keys = rng.integers(0, 50, 3000).astype("i4")
+        given = [keys, np.arange(3000.0), rng.random(3000).astype("f4")]
+        for name, one in zip("abc", given, strict=True):
+            fl.from_numpy(one, tmp_path / f"{name}.zarr")
+            shutil.copytree(tmp_path / f"{name}.zarr", tmp_path / f"backup-{name}.zarr")
+        died = isolated(f"left = {exchanged}\n" + _OVER.replace(_HANDLES, call), check=False)
+        assert died.returncode == -signal.SIGKILL, died.stderr[-2000:]
+        order = np.argsort(keys, kind="stable")
+        return given, [one[order] for one in given]
+
+    return kill
+
+
+def held(tmp_path):
+    return [np.asarray(fl.open(tmp_path / place)) for place in OUTS]
+
+
+def same(found, wanted):
+    return all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+def again(tmp_path, **options):
+    given = [fl.open(tmp_path / place, mode="r+") for place in OUTS]
+    fl.sort_by(given, out=given, **options)
+
+
+def bring_back(tmp_path, name):
+    """With files of their own: the number of a directory that is removed may be given to the next one."""
+    os.rename(tmp_path / f"{name}.zarr", tmp_path / f"away-{name}.zarr")
+    shutil.copytree(tmp_path / f"backup-{name}.zarr", tmp_path / f"{name}.zarr")
+
+
+@pytest.mark.parametrize("call", [_HANDLES, _PATHS])
+def test_what_was_written_after_the_kill_is_not_replaced(killed, tmp_path, call):
+    """Nothing was exchanged; the keys are others now."""
+    given, _ = killed(0, call)
+    given[0] = np.full(3000, 777, "i4")
+    given[0][1000:] = 7
+    array = fl.open(tmp_path / "a.zarr", mode="r+")
+    array[...] = given[0]
+    array.flush()
+    with fails(
+        fl.FormatError, r"resume: '.*a\.zarr.*' changed since, and what was built is of the old version"
+    ):
+        fl.resume(tmp_path / "b.zarr")
+    assert same(held(tmp_path), given)
+    order = np.argsort(given[0], kind="stable")
+    with pytest.warns(fl.LeftoverWarning, match="a killed sort_by had built is thrown away"):
+        again(tmp_path)
+    assert same(held(tmp_path), [one[order] for one in given])
+    assert not any(left_at(tmp_path / place / "array") + left_at(tmp_path / place) for place in OUTS)
+
+
+def test_other_options_are_another_call_until_a_name_is_exchanged(killed, tmp_path):
+    given, _ = killed(0)
+    order = np.argsort(-given[0], kind="stable")
+    with pytest.warns(fl.LeftoverWarning, match="thrown away"):
+        again(tmp_path, descending=True)
+    assert same(held(tmp_path), [one[order] for one in given])
+
+
+def test_an_array_that_was_brought_back_is_sorted_with_the_others(killed, tmp_path):
+    given, ordered = killed(1)
+    assert same(held(tmp_path)[1:2], ordered[1:2])
+    bring_back(tmp_path, "b")
+    with fails(fl.FormatError, r"resume: '.*b\.zarr.*' changed since"):
+        fl.resume(tmp_path / "a.zarr")
+    assert same(held(tmp_path), given)
+    with pytest.warns(fl.LeftoverWarning, match="thrown away"):
+        again(tmp_path)
+    assert same(held(tmp_path), ordered)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_torn_rows_are_not_sorted(killed, tmp_path, name):
+    """The second was exchanged, and one, of this side or the other, was written to."""
+    killed(1)
+    array = fl.open(tmp_path / f"{name}.zarr", mode="r+")
+    array[:10] = 5
+    array.flush()
+    before = held(tmp_path)
+    with fails(fl.FormatError, rf"sort_by: a killed call had exchanged .*{name}\.zarr.* changed since"):
+        again(tmp_path)
+    with fails(fl.FormatError, rf"resume: '.*{name}\.zarr.*' changed since"):
+        fl.resume(tmp_path / "a.zarr")
+    assert same(held(tmp_path), before)
+    (left,) = [one for one in left_at(tmp_path / "a.zarr" / "array") if one.record]
+    shutil.rmtree(left.build)  # as the sentence says
+    with pytest.warns(fl.LeftoverWarning, match="thrown away"):
+        again(tmp_path)
+    assert (np.diff(held(tmp_path)[0]) >= 0).all()
+
+
+@pytest.mark.parametrize(("published", "call"), [(1, _PATHS), (3, _LAZY)])
+def test_places_of_operands_by_any_name(killed, tmp_path, published, call):
+    """Groups by their paths, and what lazy operands are computed from: two of them go to scratch first."""
+    given, ordered = killed(published, call)
+    assert same(held(tmp_path), [given[0], ordered[1], given[2]])
+    with fails(fl.Error, "killed while its results appeared is finished now"):
+        again(tmp_path)  # handles, where the killed call may have named groups
+    assert same(held(tmp_path), ordered)
+
+
+def test_a_damaged_note_is_none(killed, tmp_path):
+    _, ordered = killed(0)
+    (left,) = left_at(tmp_path / "a.zarr" / "array")
+    state = Path(left.notes) / "state"
+    state.write_bytes(state.read_bytes()[:-1])
+    with pytest.warns(fl.LeftoverWarning):
+        again(tmp_path)
+    assert same(held(tmp_path), ordered)
+
+
+def test_the_command_finishes_renames(killed, tmp_path):
+    _, ordered = killed(2)
+    command = os.path.join(os.path.dirname(sys.executable), "flagstone")
+    done = subprocess.run(
+        [command, "resume", "a.zarr", "--json"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["stats"]["what"] == "3 outputs, exchanged"
+    assert same(held(tmp_path), ordered)

@@ -10,11 +10,13 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.handle import Operand
+from .._array.handle import Operand, members_of
 from .._errors.classes import Error, ShapeError
+from .._expression.expression import Expression, as_expression
+from .._expression.program import leaves
 from .._output.place import Place
 from .._output.replaceable import check_apart
-from .._output.together import Together, finish, old_outputs, opened
+from .._output.together import Together, finished, old_outputs, unfinished
 from .._resume.openers import operand
 from .._resume.registers import Again, resumable
 from .._runtime.arguments import check_flags
@@ -35,8 +37,9 @@ class Records(Routine[Any]):
 
     def __init__(
         self, call: Call, given: Sequence[Any], keys: int, descending: bool, kept: Sequence[bool],
-        outs: Sequence[Any],
+        outs: Sequence[Any], read: Sequence[str] = (),
     ) -> None:  # fmt: skip
+        """`read`: paths of what lazy operands, which are stored in scratch by now, were computed from."""
         super().__init__(call)
         self.sources = [Operand.of(one) for one in given]
         self.keys, self.descending = keys, descending
@@ -52,7 +55,7 @@ class Records(Routine[Any]):
         self.places = [place for place in self.targets if place is not None]
         self.operation = call.who if call.who == "sort_by" else ""
         # Places have no name.
-        self.together = Together(self.targets[:-1], [one.core.path for one in self.sources])
+        self.together = Together(self.targets[:-1], [*(one.core.path for one in self.sources), *read])
         call.outputs = sum(not place.in_memory for place in self.targets if place is not None)
         call.on(*(one.core.path for one in self.sources))
 
@@ -93,7 +96,7 @@ class Records(Routine[Any]):
 
     def run(self) -> list[Any]:
         """Sort; where a killed call over these operands had only names left to exchange, finish that."""
-        if self.operation and (paths := self.together.finish(self.operation)):
+        if self.operation and (paths := self.together.finish(self.operation, self.arguments)):
             raise Error(
                 f"{self.call.who}: a call that was killed while its results appeared is finished now, and "
                 f"{', '.join(repr(path) for path in paths)} are sorted; open them again."
@@ -117,6 +120,15 @@ def _outs(who: str, out: Any, number: int) -> list[Any]:
         )
     check_apart(who, out)
     return list(out)
+
+
+def _paths(given: Any) -> list[str]:
+    """Return where an operand lies on disk; of a lazy one, all that it is computed from."""
+    if not isinstance(given, (Array, Expression)):
+        return []
+    arrays = [leaf.payload for leaf in leaves(as_expression(given, "sort_by"))]
+    found = [one for array in arrays if isinstance(array, Array) for one in members_of(array)]
+    return [one.path for one in found if isinstance(one, Array) and one.path]
 
 
 @routine
@@ -158,9 +170,9 @@ def sort_by(
     Reads and writes every array once, and where they do not fit into memory their records once more (`sort`
     says when twice more). O(n log n) steps. Stable. A call that was killed goes on (`flagstone.resume` of any
     of the places) where all places are paths or Arrays, or scratch beside one that is: sorted runs lie beside
-    the first. Results appear one after the other, each whole; where they are the operands themselves, who is
-    killed in between has all of them after `flagstone.resume` of one that is missing, or the same call, which
-    then says so.
+    the first. Results appear one after the other, each whole; where they replace operands, or what lazy ones
+    are computed from, who is killed in between has all of them after `flagstone.resume` of one that is
+    missing, or a call over the same arrays, which then says so. What was changed meanwhile is not replaced.
     """
     call = Call("sort_by", memory)
     if isinstance(arrays, (Array, np.ndarray, str)) or not isinstance(arrays, Sequence):
@@ -172,6 +184,7 @@ def sort_by(
         raise ValueError(
             f"sort_by: keys is {keys!r}; between 1 and {len(arrays)}, the arrays given, is needed."
         )
+    read = [path for one in arrays for path in _paths(one)]
     given = [stored(call, one) for one in arrays]
     for number, one in enumerate(given):
         if one.ndim != 1 or one.shape != given[0].shape:
@@ -180,13 +193,14 @@ def sort_by(
                 f"{shape_text(given[0].shape)}; one dimension and one length are needed."
             )
     outs = _outs("sort_by", out, len(given))
-    return Records(call, given, int(keys), bool(descending), [True] * len(given) + [False], [*outs, None])
+    kept = [True] * len(given) + [False]
+    return Records(call, given, int(keys), bool(descending), kept, [*outs, None], read)
 
 
 @resumable("sort_by")
 def _sort_by_again(path: str, told: dict[str, Any]) -> Again:
-    if paths := finish("sort_by", [path]):
-        return opened, (paths,), {}
+    if (found := unfinished("sort_by", [path])) is not None:
+        return finished, (found,), {}
     arrays = [operand(f"array {number}", one) for number, one in enumerate(told["arrays"])]
     options = {"descending": told["descending"], "out": old_outputs(told["outs"])}
     return sort_by, (arrays, told["keys"]), options

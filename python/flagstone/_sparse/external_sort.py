@@ -141,6 +141,7 @@ class _Buckets:
     def _reopen(self, told: dict[str, Any]) -> bool:
         """Take over the files of a dead process, where they are as it noted."""
         if told.get("form") != self._form:
+            self._work.forget("buckets")
             return False
         self.bucket_of = np.array(told["bucket_of"], np.uint16)
         try:
