@@ -165,8 +165,7 @@ def pca(kind):
     return lambda: fl.pca(x, 4, method=method, tol=0.1, out="components.zarr").scores
 
 
-# stays: heaps of threads and packing buffers (of both BLAS under a function) settle over three runs.
-@entry("eigsh", "linalg.eigsh", "linalg.eigsh.plan", variants=("dense", "operator", "plan"), stays=8)
+@entry("eigsh", "linalg.eigsh", "linalg.eigsh.plan", variants=("dense", "operator", "plan"))
 def eigsh(kind):
     k = fl.open("definite.npy")
     if kind == "operator":  # it calls the library, inside the limit

@@ -131,8 +131,7 @@ def rows_loaded(how):
     return lambda: s.to_scipy()
 
 
-# stays: heaps of the threads that unpack, up to 8 MiB over the first three runs.
-@entry("rows of sparse, stored", variants=("stretch", "mask", "list"), stays=8)
+@entry("rows of sparse, stored", variants=("stretch", "mask", "list"))
 def rows_stored(how):
     s = chosen(how)
     return lambda: fl.convert(s, "rows.zarr", overwrite=True)

@@ -1,6 +1,7 @@
 // The kernels of factorizations, each against its naive twin (table_test.cpp).
 #include "flagstone/algorithms/kernels/factor.hpp"
 #include "flagstone/algorithms/kernels/qr.hpp"
+#include "flagstone/base/pivot_error.hpp"
 #include "flagstone/kernel/factor/getrf.hpp"
 #include "flagstone/kernel/factor/qr.hpp"
 #include "flagstone/testing/every_kernel.hpp"
