@@ -59,7 +59,8 @@ def test_seeds_drawn_one_by_one(points):
 @pytest.mark.parametrize("init", ["k-means||", "random"])
 @pytest.mark.parametrize("given", ["stored", "rows", "cosine"])
 def test_of_sparse_points_too(tmp_path, init, given):
-    x = sp.random(600, 30_000, 0.002, "csr", random_state=3, dtype=np.float32)
+    # Blocks are of 16 seeds; of as wide dense candidates they would be of 13.
+    x = sp.random(600, 40_000, 0.002, "csr", random_state=3, dtype=np.float32)
     stored = fl.from_blocks([x[:250], x[250:]], str(tmp_path / "x.zarr"))
     options = {"init": init, "iterations": 1, "tol": 0, "seed": 2}
     if given == "rows":

@@ -131,6 +131,20 @@ def test_limits_batches_and_workers_change_no_bits(forest, tmp_path):
         assert bits(model.predict(stored[0], 4, batch=64)) == expected
 
 
+def test_what_is_carried_from_round_to_round_is_planned(tmp_path, monkeypatch):
+    """A run that saves holds a tree's state before and behind a round: some 30 bytes a point more."""
+    monkeypatch.setattr(train_forest, "_GROWN", 2)
+    rng, n = np.random.default_rng(1), 2_000_000
+    at, rows, ones = rng.integers(0, 8, n), np.arange(n + 1), np.ones(n, "f4")
+    x, y = (sp.csr_matrix((ones, of, rows), (n, 8)) for of in (at, (at + (rng.random(n) < 0.3)) % 8))
+    stored = fl.from_blocks([x], tmp_path / "x.zarr"), fl.from_blocks([y], tmp_path / "y.zarr")
+    options = {"method": "pfastrexml", "trees": 1, "seed": 2}
+    with fl.Runtime(checkpoint=0, workers=1):
+        least = fl.train_labels.plan(*stored, **options).least_memory
+        model = fl.train_labels(*stored, **options, memory=least, out=tmp_path / "model.zarr")
+    assert len(model.tree(0).left) > 4  # two nodes a round
+
+
 def test_weights_that_are_all_the_same_are_none(forest):
     _, x, y = forest
     options = {"method": "pfastrexml", "trees": 2, "format": "int8"}

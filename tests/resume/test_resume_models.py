@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import flagstone as fl
 from tests.labels.naive import problem
-from tests.support.killed_calls import left_at
+from tests.support.killed_calls import left_at, states_in
 from tests.topics import isle
 
 _FOREST = """
@@ -99,6 +99,9 @@ def test_topics_killed_among_iterations_that_come_twice(process, tmp_path):
     whole = process(_SPAN)
     (tmp_path / "found.zarr").rename(tmp_path / "whole.zarr")
     process(_SPAN, kill=9)
+    (left,) = left_at(tmp_path / "found.zarr")
+    assert "lloyd" in states_in(left)  # inside step 3
+    assert "projected" not in states_in(left)
     again = process(
         'with fl.Runtime(checkpoint=1000):\n    fl.resume("found.zarr", memory="400MiB")\n'
         'result = told() | {"digest": digest("found.zarr")}'

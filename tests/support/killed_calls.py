@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,13 @@ def told():
 
 def left_at(path) -> list[Leftover]:
     return leftovers(str(path))
+
+
+def states_in(left: Leftover) -> set[str]:
+    """Names of the states that the last save has: its first line tells of the parts."""
+    with open(f"{left.notes}/state", "rb") as file:
+        head = json.loads(file.readline().partition(b" ")[2])
+    return {part["name"].partition("/")[0] for part in head["parts"]}
 
 
 def cpp_example(name: str) -> str:

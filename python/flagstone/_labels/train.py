@@ -212,7 +212,8 @@ def train_labels(
     Prabhu, Kag, Harsola, Agrawal, Varma 2018 (Parabel); Prabhu, Varma 2014, Jain, Prabhu, Varma 2016
     (PfastreXML); Hsieh et al. 2008 (dual coordinate descent); Yu et al. 2010 (blocks on disk); Andrew, Gao
     2007 (orthant-wise steps). With `out` a killed call goes on behind the last node (of PfastreXML: level
-    of wide nodes, or 16,384 nodes of each of sixteen trees) that was noted, with the same bits.
+    of wide nodes, or 16,384 nodes or 4 MiB of weights of each of sixteen trees) that was noted, with the
+    same bits.
     ``train_labels.plan(...)`` takes the same arguments and counts.
     """
     one_of("train_labels", "method", method, *_OWN)

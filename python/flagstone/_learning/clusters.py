@@ -103,24 +103,28 @@ def _clusters(found: KMeansResult) -> str:
         f"{'cluster':>8} {'points':>12} {'share':>7} {'nearest center':>15}",
     ]
     order = np.argsort(-counts, kind="stable")
-    for j in order[:_MOST_SHOWN]:
-        lines.append(f"{j:>8} {counts[j]:>12,} {counts[j] / rows:>7.1%} {_nearest(centers, int(j)):>15}")
+    shown = order[:_MOST_SHOWN]
+    for j, near in zip(shown, _nearest(centers, shown), strict=True):
+        lines.append(f"{j:>8} {counts[j]:>12,} {counts[j] / rows:>7.1%} {near:>15}")
     if len(counts) > _MOST_SHOWN:
         rest = counts[order[_MOST_SHOWN:]]
         lines.append(f"{'...':>8} {rest.sum():>12,} {rest.sum() / rows:>7.1%}  in {len(rest)} more")
     return "\n".join(lines)
 
 
-def _nearest(centers: Any, j: int) -> str:
-    """Return the center that is next to center j; of those on disk some rows are in memory at a time."""
+def _nearest(centers: Any, shown: Any) -> list[str]:
+    """Return the centers that are next to these; those on disk are read once, some rows at a time."""
     k, d = centers.shape
     if k == 1:
-        return "-"
-    own, step = np.asarray(centers[j]), max(1, _BLOCK // (8 * d))
-    parts = (np.asarray(centers[at : at + step]) for at in range(0, k, step))
-    away = np.concatenate([np.sqrt(((part - own) ** 2).sum(axis=1)) for part in parts])
-    away[j] = np.inf
-    return f"{int(away.argmin())} at {away.min():.4g}"
+        return ["-"]
+    own, step = [np.asarray(centers[int(j)]) for j in shown], max(1, _BLOCK // (8 * d))
+    away = np.empty((len(own), k))
+    for at in range(0, k, step):
+        part = np.asarray(centers[at : at + step])
+        for i, row in enumerate(own):
+            away[i, at : at + step] = np.sqrt(((part - row) ** 2).sum(axis=1))
+    away[np.arange(len(own)), shown] = np.inf
+    return [f"{int(row.argmin())} at {row.min():.4g}" for row in away]
 
 
 @click.command()

@@ -55,8 +55,8 @@ Index block_rows(Index k, Index d, Layout layout) {
   return std::min(k, rows < step ? rows : rows / step * step);
 }
 
-CentreBlocks::CentreBlocks(Graph& graph, Index k, Index d, Layout layout)
-    : shift(graph.allocate({1, d}, Dtype::float64)), k_(k), d_(d), step_(block_rows(k, d, layout)), layout_(layout) {
+CentreBlocks::CentreBlocks(Graph& graph, Index k, Index d, Layout layout, Index step)
+    : shift(graph.allocate({1, d}, Dtype::float64)), k_(k), d_(d), step_(step), layout_(layout) {
   const Index width = kernel::scores_width(step_);
   if (layout == Layout::rows) {
     rounded_ = graph.temporary({k, d}, Dtype::float32, {step_, d});

@@ -11,10 +11,14 @@ enum class Layout : std::uint8_t { rows, coordinates };
 /// of such boxes.
 Index block_rows(Index k, Index d, Layout layout);
 
-/// Centres in boxes of block_rows, and what a pass reads of them. 16 k bytes of memory at most, 4 k d of scratch.
+/// Centres in boxes of block_rows, or as given, and what a pass reads of them. 16 k bytes of memory at most, 4 k d of
+/// scratch.
 class CentreBlocks {
  public:
-  CentreBlocks(Graph& graph, Index k, Index d, Layout layout);
+  /// `step`: rows of a box, which change no bits.
+  CentreBlocks(Graph& graph, Index k, Index d, Layout layout, Index step);
+  CentreBlocks(Graph& graph, Index k, Index d, Layout layout)
+      : CentreBlocks(graph, k, d, layout, block_rows(k, d, layout)) {}
 
   Index k() const { return k_; }
   Index d() const { return d_; }

@@ -74,7 +74,7 @@ StoredDraws::StoredDraws(Graph& graph, const PointsInput& x, Index each, Index m
       layout_(x.sparse ? Layout::coordinates : Layout::rows),
       each_(each),
       most_(most),
-      held_(graph.charge(24 * static_cast<std::uint64_t>(most) + 8 * static_cast<std::uint64_t>(source_->panels + 1))),
+      held_(graph.charge(56 * static_cast<std::uint64_t>(most) + 8 * static_cast<std::uint64_t>(source_->panels + 1))),
       key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
       squares_(of_points(2)) {
   to_.state = of_points(state_width);
@@ -131,7 +131,7 @@ void StoredDraws::compare() {
   fresh.exact = graph_.temporary({fresh.k(), fresh.d()}, Dtype::float64, {fresh.step(), fresh.d()});
   gather(last, fresh.exact, fresh.step());
   for (Index b = 0; source_->shifts() && b < fresh.count(); ++b)
-    graph_.await({read({fresh.exact, fresh.box(b)})}, [&](std::span<const Tile> tiles) {
+    graph_.await({again(read({fresh.exact, fresh.box(b)}))}, [&](std::span<const Tile> tiles) {
       const auto* from = tiles[0].as<const double>();
       for (Index j = 0; j < fresh.length(b); ++j)
         for (Index l = 0; l < fresh.d(); ++l)

@@ -4,7 +4,8 @@
 
 namespace flagstone::centres {
 
-/// Rows of what is drawn: cluster::seeds draws the same. 40 bytes a point in scratch, 24 a point drawn in memory.
+/// Rows of what is drawn: cluster::seeds draws the same. 40 bytes a point in scratch, 56 a point drawn in memory: its
+/// row, and while a round is sorted and gathered its key, its place and the vectors that double as they grow.
 class StoredDraws {
  public:
   /// So many a round, at most so many in all.

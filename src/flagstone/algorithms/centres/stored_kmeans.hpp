@@ -9,7 +9,8 @@ namespace flagstone::centres {
 struct StoredCentres {
   Array array;
   bool transpose = false;  // use arrayᵀ
-  bool found = false;  // in float64, in boxes of block_rows, finite, of unit length where points are: taken as they are
+  /// In float64, in boxes of the blocks, finite, of unit length where points are: taken as they are, read once.
+  bool found = false;
 };
 
 /// ShapeError: what cluster::check_kmeans refuses, seeds that do not fit, mini-batches. Seeds without an array are to
@@ -30,7 +31,7 @@ struct StoredMoves {
   std::string order;  // BlockOrder, told
 };
 /// The iterations and the labels (m int32) of stored_kmeans, whose state is saved with that of another routine. The
-/// seeds are let go once they lie on disk; where they go is not told.
+/// seeds are read once; where they go is not told.
 StoredMoves stored_lloyd(Graph& graph, const cluster::PointsInput& x, const cluster::LloydOptions& options,
                          StoredCentres seeds, Stages& stages, const Array& labels);
 /// labels (m int32) := the nearest of these centres, and what belongs to them.

@@ -12,13 +12,20 @@ namespace flagstone::centres {
 
 using namespace cluster;
 
-StoredLloyd::StoredLloyd(Graph& graph, const PointsInput& x, Index k, const LloydOptions& options, Stages& stages)
+namespace {
+
+Layout layout_of(const PointsInput& x) { return x.sparse ? Layout::coordinates : Layout::rows; }
+
+}  // namespace
+
+StoredLloyd::StoredLloyd(Graph& graph, const PointsInput& x, Index k, const LloydOptions& options, Stages& stages,
+                         std::optional<Index> step)
     : graph_(graph),
       x_(x),
       stages_(stages),
       source_(make_source(x)),
       kept_(graph.charge(40 * static_cast<std::uint64_t>(k) + 32 * static_cast<std::uint64_t>(x.cols()))),
-      centres_(graph, k, x.cols(), x.sparse ? Layout::coordinates : Layout::rows),
+      centres_(graph, k, x.cols(), layout_of(x), step ? *step : block_rows(k, x.cols(), layout_of(x))),
       moves_(k, x.cols(), source_->panels, source_->shifts(), options),
       options_(options) {
   const Shape state{source_->rows, state_width};
@@ -137,7 +144,8 @@ void StoredLloyd::add_to_shift(const double* centre) {
 void StoredLloyd::load(const StoredCentres& seeds, Index block) {
   Box box = centres_.box(block);
   if (seeds.transpose) std::swap(box.start[0], box.start[1]), std::swap(box.shape[0], box.shape[1]);
-  graph_.await({read({seeds.array, box}), flagstone::write({centres_.exact, centres_.box(block)})},
+  const Access from = read({seeds.array, box});
+  graph_.await({seeds.found ? last(from) : from, flagstone::write({centres_.exact, centres_.box(block)})},
                [&](std::span<const Tile> tiles) {
                  kernel::convert(seeds.transpose ? call::turned(tiles[0], {1, 0}) : tiles[0], nullptr, tiles[1]);
                  for (Index j = 0; j < centres_.length(block); ++j) {

@@ -1,5 +1,7 @@
 #pragma once
 // Lloyd's iterations over centres that lie on disk.
+#include <optional>
+
 #include "flagstone/algorithms/centres/block_pass.hpp"
 #include "flagstone/algorithms/centres/stored_kmeans.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
@@ -9,8 +11,9 @@ namespace flagstone::centres {
 /// After each iteration the centres are another array: what the last save tells of stays as it is until the next one.
 class StoredLloyd {
  public:
+  /// `step`: rows of a box of centres, seeds and outputs; block_rows of the points where it is not given.
   StoredLloyd(Graph& graph, const cluster::PointsInput& x, Index k, const cluster::LloydOptions& options,
-              Stages& stages);
+              Stages& stages, std::optional<Index> step = {});
 
   /// Iterations from the seeds, or from where a dead process left them; `name`: of what is saved. `progress` lives as
   /// long as this does.

@@ -109,7 +109,7 @@ class Finder {
     among.weights = memory_array(weights.store().memory(), {n}, Dtype::float64, {8}, weights.shared_store());
     Stages none(graph_, nullptr);
     Progress progress;
-    StoredLloyd lloyd(graph_, among, k_, {.iterations = seeding_moves, .tol = 0, .unit = x_.unit}, none);
+    StoredLloyd lloyd(graph_, among, k_, {.iterations = seeding_moves, .tol = 0, .unit = x_.unit}, none, step_);
     lloyd.run(progress, {.array = begun, .found = true}, "candidates");
     lloyd.write(to_);
     return draws.reads();

@@ -226,14 +226,17 @@ Array chosen(Graph& graph, const PointsInput& x, const Source& points, Index k, 
   const std::unique_ptr<Source> among = make_source(candidates);
   const Index width = width_of(points);
   const Array centres = graph.allocate({k, width}, Dtype::float64);
-  const auto tried = static_cast<double>(draws.count() * k * greedy_trials(k));
+  const Index n = draws.count(), trials = greedy_trials(k);
+  const auto tried = static_cast<double>(n * k * trials);
+  Charge squares = graph.charge(8 * static_cast<std::uint64_t>(n * (trials + 2) + k));
   graph.host_work("seeds", {3 * tried * static_cast<double>(width), 0, true});
   if (!graph.planning()) {
     HeldCandidates candidates(numbers(held), draws.count(), width);
-    const std::vector<Index> places = choose_greedily(candidates, numbers(weights), draws.count(), k, seed);
+    const std::vector<Index> places = choose_greedily(candidates, numbers(weights), n, k, seed);
     for (Index j = 0; j < k; ++j)
       std::copy_n(numbers(held) + places[static_cast<std::size_t>(j)] * width, width, numbers(centres) + j * width);
   }
+  squares = {};
   Stages none(graph, nullptr);
   lloyd(graph, *among, centres, {.iterations = seeding_moves, .tol = 0, .unit = x.unit}, none);
   return points_of(graph, points, centres);

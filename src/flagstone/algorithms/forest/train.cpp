@@ -138,7 +138,8 @@ class Training {
         }
         const Index before = added_;
         const auto share = [&](double parts) {
-          return (static_cast<double>(at) + parts * side_by_side) / static_cast<double>(subtrees.size() + side_by_side);
+          const double done = static_cast<double>(at) + parts * side_by_side;
+          return 0.3 + 0.7 * done / static_cast<double>(subtrees.size() + side_by_side);
         };
         grow_subtrees(wide, subtrees, at, std::min<std::size_t>(side_by_side, subtrees.size() - at),
                       [&](Index round) { offer(group, share(share_of(round))); });
@@ -199,6 +200,8 @@ class Training {
       offer(round);
       forget(trees, round);
     }
+    for (Tree& one : trees) one.saved.reset(), one.state = {};
+    remove(std::exchange(opened_, {}));  // no save tells of the last rounds
     round_ = in_rounds_ = 0, waiting_.clear();
   }
 
@@ -213,6 +216,7 @@ class Training {
       all = trees[t].saved->holds(whole(trees[t].state.shape()));
     }
     if (all) {
+      told_ = std::exchange(opened_, {});
       added_ += in_rounds_;
       return round_;
     }
@@ -229,12 +233,23 @@ class Training {
     }
   }
 
-  /// States of the round before, where a save tells of this one.
-  void forget(const std::vector<Tree>& trees, Index round) {
+  /// States that neither the last save tells of nor the next one will: of rounds between saves, of trees that are done.
+  void forget(std::vector<Tree>& trees, Index round) {
+    std::vector<std::string> stay;
+    bool told = true;  // of this round, by a save
+    for (Tree& one : trees) {
+      if (one.waits)
+        stay.push_back(name_of(one, round)), told = told && !one.saved->unnoted();
+      else
+        one.saved.reset(), one.state = {};
+    }
+    std::erase_if(opened_, [&](const std::string& name) { return std::ranges::find(stay, name) != stay.end(); });
+    remove(std::exchange(opened_, stay));
+    if (told) remove(std::exchange(told_, std::exchange(opened_, {})));
+  }
+  void remove(const std::vector<std::string>& names) const {
     std::error_code ignored;  // they are in the folder of the record, which goes as a whole
-    for (const Tree& one : trees)
-      if (one.waits && !one.saved->unnoted())
-        std::filesystem::remove(stages_.directory() + "/" + name_of(one, round - 1), ignored);
+    for (const std::string& name : names) std::filesystem::remove(stages_.directory() + "/" + name, ignored);
   }
 
   static std::string name_of(const Tree& one, Index round) {
@@ -245,7 +260,9 @@ class Training {
     const Shape shape{static_cast<Index>(one.growth->state_bytes())};
     one.saved.reset();
     one.state = stages_.temporary(name_of(one, round), shape, Dtype::uint8, shape);
-    if (stages_.saving()) one.saved = std::make_unique<FinishedTiles>(stages_, one.state, shape, name_of(one, round));
+    if (!stages_.saving()) return;
+    one.saved = std::make_unique<FinishedTiles>(stages_, one.state, shape, name_of(one, round));
+    opened_.push_back(name_of(one, round));
   }
 
   Tree tree(const Subtree& place, const Array& bucket) {
@@ -272,8 +289,10 @@ class Training {
     const bool fresh = value->begins || value->carries;
     task.accesses = {again(read(all(one.bucket))), again(fresh ? write(all(one.state)) : update(all(one.state))),
                      again(write(all(one.nodes)))};
-    if (value->carries) task.accesses.push_back(read(all(before)));
-    task.accesses.push_back(scratch(value->scratch_bytes()));
+    if (value->carries) task.accesses.push_back(last(read(all(before))));
+    // Whether a run saves is not known when it is planned: the state before and behind a round, as a save needs them.
+    const std::size_t carried = graph_.planning() ? value->state_bytes() : 0;
+    task.accesses.push_back(scratch(value->scratch_bytes() + carried));
     const double leaves =
         static_cast<double>(one.place.size.rows) / static_cast<double>(std::max<Index>(1, options_.growth.max_leaf));
     const double levels = 1 + std::log2(1 + leaves);
@@ -348,12 +367,13 @@ class Training {
   Charge held_;
   Stages stages_;
   std::optional<labels::ModelWriter> writer_;
-  std::vector<std::byte> state_;       // of the writer, while it is saved or loaded
-  Index stored_ = 0;                   // chunks
-  Index groups_ = 0, in_groups_ = 0;   // of trees, that are done; their chunks
-  std::vector<Index> parts_;           // of the group that is not: chunks of its subtrees, sixteen at a time
-  Index round_ = 0, in_rounds_ = 0;    // of trees that are not done: rounds, and their chunks
-  std::vector<std::uint8_t> waiting_;  // of these trees
+  std::vector<std::byte> state_;            // of the writer, while it is saved or loaded
+  Index stored_ = 0;                        // chunks
+  Index groups_ = 0, in_groups_ = 0;        // of trees, that are done; their chunks
+  std::vector<Index> parts_;                // of the group that is not: chunks of its subtrees, sixteen at a time
+  Index round_ = 0, in_rounds_ = 0;         // of trees that are not done: rounds, and their chunks
+  std::vector<std::uint8_t> waiting_;       // of these trees
+  std::vector<std::string> told_, opened_;  // names of states: that the last save tells of; that came since
   Stages::Kept kept_;
   bool goes_on_;                   // in the middle of some trees
   Index skipped_ = 0, added_ = 0;  // chunks: that are there; that were come to

@@ -67,6 +67,7 @@ bool WideNodes::go_on() {
   open_points();
   for (std::size_t p = 0; p < at_.size(); ++p)
     if (!saved_[p]->holds(whole(at_[p].shape()))) return false;
+  told_ = level_;
   for (const Array& side : side_) {  // of a wide node each round of sides begins anew, others have none
     TaskSpec task;
     task.name = "begin_trees";
@@ -100,12 +101,17 @@ void WideNodes::open_points() {
   }
 }
 
-/// The level before, where a save tells of this one.
+/// Levels that neither the last save tells of nor the next one will.
 void WideNodes::forget() {
+  if (level_ - 1 != told_) remove(level_ - 1);
+  if (std::ranges::any_of(saved_, [](const auto& one) { return one->unnoted(); })) return;
+  if (told_ >= 0) remove(told_);
+  told_ = level_;
+}
+void WideNodes::remove(Index level) const {
   std::error_code ignored;  // they are in the folder of the record, which goes as a whole
-  for (std::size_t p = 0; p < saved_.size(); ++p)
-    if (!saved_[p]->unnoted())
-      std::filesystem::remove(stages_.directory() + "/" + points_name(first_, level_ - 1, p), ignored);
+  for (std::size_t p = 0; p < side_.size(); ++p)
+    std::filesystem::remove(stages_.directory() + "/" + points_name(first_, level, p), ignored);
 }
 
 /// A task for each panel; `seconds`: of a stored value, beside reading it.
@@ -370,7 +376,8 @@ void WideNodes::relabel() {
     task.becomes = becomes;
     task.at = task.add(again(stages_.saving() ? write(all(at_[p])) : update(all(at_[p]))));
     task.side = task.add(again(read(all(side_[p]))));
-    if (stages_.saving()) task.before = task.add(read(all(before[p])));
+    if (stages_.saving()) task.before = task.add(last(read(all(before[p]))));
+    if (graph_.planning()) task.own_bytes = at_[p].nbytes();  // of `before`, where the run saves
   });
 }
 

@@ -68,6 +68,7 @@ class WideNodes {
   void begin(const labels::BucketSize& all);
   void open_points();
   void forget();
+  void remove(Index level) const;
   template <class Task, class Prepare>
   void each_panel(const char* name, double seconds, Prepare&& prepare);
 
@@ -80,6 +81,7 @@ class WideNodes {
   std::vector<Array> at_, side_;                       // of each panel: rows x trees
   std::vector<std::unique_ptr<FinishedTiles>> saved_;  // of at_, which is another array after each level then
   Index level_ = 0, stored_ = 0;                       // levels that are done; their chunks
+  Index told_ = -1;                                    // the level that the last save tells of
   std::vector<Node> wide_, next_;                      // of a level, and of the one below
   std::vector<Subtree> subtrees_;                      // in the order in which they were found
   std::vector<std::int32_t> becomes_;  // of each wide node and side: a node of the level below, -1, or a subtree

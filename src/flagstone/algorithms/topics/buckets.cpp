@@ -180,7 +180,7 @@ class BucketFrequencies final : public Frequencies {
 
 /// Behind the last cluster of each bucket: some that have about as many documents each, and counts of words that fit.
 std::vector<Index> cut_clusters(const Graph& graph, const Corpus& corpus, const Clusters& clusters, Index k) {
-  const auto budget = static_cast<double>(graph.budget());
+  const double budget = std::max(1.0, static_cast<double>(graph.budget()));
   const double entries = sizeof(Entry) * static_cast<double>(corpus.counts().matrix.nnz);
   const double counts = 8 * static_cast<double>(corpus.words()) * static_cast<double>(k);
   const double wanted = std::ceil(std::max(entries / (budget / 8), counts / (budget / 16)));

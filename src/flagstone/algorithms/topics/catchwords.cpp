@@ -11,7 +11,7 @@ namespace flagstone::topics {
 namespace {
 
 constexpr Index least_values = Index{1} << 16;  // of a read, however little memory there is
-constexpr Index most_planned = 32;              // reads: where a plan looks for the least memory
+constexpr Index most_planned = 32;  // reads, of all buckets together: where a plan looks for the least memory
 
 /// Of a word, the cluster that has it far more often than any other, as far as clusters were looked at in their order.
 struct Lead {
@@ -27,7 +27,8 @@ struct Lead {
 /// Words whose frequencies are looked at together.
 class WordBlocks {
  public:
-  WordBlocks(Graph& graph, const Frequencies& from, const Corpus& corpus, const Clusters& clusters, Index rank)
+  WordBlocks(Graph& graph, const Frequencies& from, const Corpus& corpus, const Clusters& clusters, Index rank,
+             Index most_reads)
       : graph_(graph),
         from_(from),
         words_(corpus.words()),
@@ -35,6 +36,7 @@ class WordBlocks {
         counts_(graph.allocate({corpus.words(), from.clusters}, Dtype::float64)),
         k_(from.clusters),
         rank_(static_cast<double>(rank)),
+        most_reads_(most_reads),
         most_(std::max(least_values, static_cast<Index>(graph.budget() / 24))) {}
 
   /// Each word meets its rank-th frequency in each cluster; returns the reads it took.
@@ -69,7 +71,7 @@ class WordBlocks {
   Index plan() {
     const double all = static_cast<double>(from_.values) / 2 + static_cast<double>(words_) * static_cast<double>(k_);
     const auto expected = static_cast<Index>(std::ceil(all / static_cast<double>(most_)));
-    const Index reads = std::clamp<Index>(expected, 1, most_planned);
+    const Index reads = std::clamp<Index>(expected, 1, most_reads_);
     const Index n = std::max<Index>(1, std::min(most_, static_cast<Index>(all)));
     for (Index i = 0; i < reads; ++i)
       from_.collect(graph_, 0, words_, graph_.allocate({1, 1}, Dtype::int64), graph_.allocate({1, n}, Dtype::float64),
@@ -113,7 +115,8 @@ class WordBlocks {
   Array counts_;
   Index k_;
   double rank_;
-  Index most_;  // values of a read: a third of the budget
+  Index most_reads_;  // in plans
+  Index most_;        // values of a read: a third of the budget
 };
 
 }  // namespace
@@ -125,16 +128,17 @@ std::vector<std::int32_t> find_catchwords(Graph& graph, const Corpus& corpus, co
   const auto words = static_cast<std::size_t>(corpus.words());
   const Charge held = graph.charge(words * sizeof(Lead));
   std::vector<Lead> leads(words);
-  const auto look = [&](const Frequencies& from) {
-    return WordBlocks(graph, from, corpus, clusters, rank).each(leads);
+  const auto look = [&](const Frequencies& from, Index planned) {
+    return WordBlocks(graph, from, corpus, clusters, rank, planned).each(leads);
   };
   const Place place = options.where.buckets;
   if (place == Place::automatic) {
-    reads += look(*read_frequencies(corpus, clusters, k));
+    reads += look(*read_frequencies(corpus, clusters, k), most_planned);
     places.push_back({"buckets", "view", 0});
   } else {
     ClusterBuckets buckets(graph, corpus, clusters, k, place == Place::memory);
-    for (std::size_t b = 0; b < buckets.size(); ++b) look(*buckets.take(b));
+    const Index planned = most_planned / static_cast<Index>(buckets.size()) + 1;
+    for (std::size_t b = 0; b < buckets.size(); ++b) look(*buckets.take(b), planned);
     reads += 2;
     places.push_back({"buckets", place == Place::memory ? "memory" : "disk", buckets.bytes(),
                       std::to_string(buckets.size()) + (buckets.size() == 1 ? " of them" : " of them, one at a time")});

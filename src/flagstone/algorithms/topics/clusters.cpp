@@ -205,15 +205,16 @@ cluster::PointsInput points_of(const sparse::CsrOperand& b, const Array& weights
   return made;
 }
 
-/// Step 4, from centres (k x V float64 in memory), which are let go where others lie on disk.
-void move_in_all_words(Graph& graph, const cluster::PointsInput& points, Array centres, const IsleOptions& options,
-                       Stages& stages, Clusters& made) {
+/// Step 4, from centres (k x V float64 in memory). They stay there, because what is saved until step 4 is tells of
+/// them.
+void move_in_all_words(Graph& graph, const cluster::PointsInput& points, const Array& centres,
+                       const IsleOptions& options, Stages& stages, Clusters& made) {
   const bool stored = options.where.centers == Place::disk;
   const cluster::LloydOptions lloyds{options.iterations, 0};
   const std::uint64_t bytes = centres.nbytes();
   if (stored) {
     const centres::StoredMoves moves =
-        centres::stored_lloyd(graph, points, lloyds, {.array = std::exchange(centres, {})}, stages, made.labels);
+        centres::stored_lloyd(graph, points, lloyds, {.array = centres}, stages, made.labels);
     made.sizes = moves.progress.weights, made.reads += moves.point_reads;
     made.placed.push_back({"centers", "disk", bytes, moves.order});
     return;
@@ -272,7 +273,7 @@ Clusters find_clusters(Graph& graph, const Corpus& corpus, const Array& threshol
   points.onto = subspace_of(graph, b, found.vectors, weights, options.where.projection, made.placed);
   const cluster::LloydOptions lloyds{options.projected_iterations, 0};
   cluster::Progress progress;
-  Array centres = stages.once(
+  const Array centres = stages.once(
       "projected",
       [&] {
         const auto source = cluster::make_source(points);
@@ -284,7 +285,7 @@ Clusters find_clusters(Graph& graph, const Corpus& corpus, const Array& threshol
   made.reads += found.reads + 1 + cluster::seeding_passes(cluster::Init::parallel, options.k) + progress.iteration;
   points.onto.reset();
   made.labels = graph.allocate({corpus.rows()}, Dtype::int32);
-  move_in_all_words(graph, points, std::move(centres), options, stages, made);
+  move_in_all_words(graph, points, centres, options, stages, made);
   if (graph.planning()) return made;
   for (Index d = 0; d < corpus.rows(); ++d)
     if (elements<std::uint8_t>(weights)[d] == 0) elements<std::int32_t>(made.labels)[d] = -1;
