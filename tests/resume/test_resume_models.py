@@ -51,7 +51,8 @@ def test_killed_between_nodes(process, tmp_path, text, small, kills):
         again = process(call)
         assert again["digest"] == whole["digest"]
         # Of tasks in memory flops are counted, of wide nodes reads.
-        assert (again["flops"], again["passes"]) < (whole["flops"], whole["passes"])
+        done, all_of_it = ((round(one["flops"]), one["passes"]) for one in (again, whole))
+        assert done < all_of_it
         (tmp_path / "trees.zarr").rename(tmp_path / f"trees{kill}.zarr")
 
 

@@ -44,7 +44,7 @@ def test_places(process, tmp_path, rng):
     x = rng.integers(0, 1000, ROWS // 2).astype("f4")
     x[::7] = np.nan
     np.save(tmp_path / "x.npy", x)
-    killed(process, tmp_path, _SORT.format(call="argsort", more="descending=True, "), 0.7, "150MiB", "180MiB")
+    killed(process, tmp_path, _SORT.format(call="argsort", more="descending=True, "), 0.7, "160MiB", "180MiB")
     places = fl.open(tmp_path / "y.zarr")[...]
     order = np.lexsort((np.arange(len(x)), -x, np.isnan(x)))
     np.testing.assert_array_equal(places, order)

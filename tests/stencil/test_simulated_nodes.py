@@ -19,7 +19,7 @@ _SHAPE, _STEPS, _DEPTH = (256, 128, 256), 16, 4
 _NODE = """
 [node]
 workers = 2
-memory = "1GiB"
+memory = "16GiB"
 [disk]
 read = {disk}
 write = {disk}
