@@ -133,7 +133,7 @@ def test_limits_batches_and_workers_change_no_bits(forest, tmp_path):
 
 def test_what_is_carried_from_round_to_round_is_planned(tmp_path, monkeypatch):
     """A run that saves holds a tree's state before and behind a round: some 30 bytes a point more."""
-    monkeypatch.setattr(train_forest, "_SMALL", 1 << 22)  # no wide nodes, whatever the forest of this module has
+    monkeypatch.setattr(train_forest, "_SMALL", 1 << 22)  # no wide nodes here
     monkeypatch.setattr(train_forest, "_GROWN", 2)
     rng, n = np.random.default_rng(1), 2_000_000
     at, rows, ones = rng.integers(0, 8, n), np.arange(n + 1), np.ones(n, "f4")
