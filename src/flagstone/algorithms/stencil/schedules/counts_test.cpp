@@ -7,7 +7,7 @@
 #include <mutex>
 #include <random>
 
-#include "flagstone/algorithms/stencil/schedules/skewed.hpp"
+#include "flagstone/algorithms/stencil/skewed/skewed.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/runtime/runtime.hpp"
 #include "flagstone/storage/array/memory_array.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 // AL3: skewed tiles, nothing read or computed twice but seams, on a working pair of arrays of its own.
-#include "flagstone/algorithms/stencil/schedules/skews.hpp"
+#include "flagstone/algorithms/stencil/skewed/skews.hpp"
 
 namespace flagstone::stencil {
 

@@ -1,4 +1,4 @@
-#include "flagstone/algorithms/stencil/schedules/skews.hpp"
+#include "flagstone/algorithms/stencil/skewed/skews.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "flagstone/algorithms/stencil/schedules/bands.hpp"
+#include "flagstone/algorithms/stencil/skewed/bands.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,104 +1,13 @@
-#include "flagstone/algorithms/stencil/schedules/skewed.hpp"
+#include "flagstone/algorithms/stencil/skewed/skewed.hpp"
 
 #include <algorithm>
-#include <map>
 
-#include "flagstone/algorithms/stencil/schedules/bands.hpp"
+#include "flagstone/algorithms/stencil/skewed/bands.hpp"
+#include "flagstone/algorithms/stencil/skewed/working_arrays.hpp"
 #include "flagstone/base/bytes.hpp"
-#include "flagstone/base/grid.hpp"
-#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::stencil {
 namespace {
-
-/// What a cell of the working pair holds.
-enum class Holds : std::uint8_t {
-  nothing,
-  stale,    // of the superstep before, needed by nobody
-  start,    // what the superstep begins with
-  fresh,    // what a tile of this superstep wrote
-  dropped,  // such, and nobody needs it
-};
-
-/// Two arrays of the field, extended beyond periodic edges that are cut, stored by cells of the grid of `cuts`.
-class WorkingPair {
- public:
-  WorkingPair(Graph& graph, const Problem& problem, std::array<std::vector<Index>, 3> cuts, Index held)
-      : problem_(problem), cuts_(std::move(cuts)), held_(held) {
-    // Cells of one size and place are rows of one array.
-    std::map<std::pair<Index, bool>, Index> rows;
-    for_each_cell(extents(), [&](const Range3& cell, std::size_t) {
-      for (int array = 0; array < 2; ++array) rows_.push_back(rows[{cell.count(), in_memory(cell)}]++);
-    });
-    for (const auto& [key, number] : rows) {
-      const auto [elements, held_here] = key;
-      arrays_[key] = held_here ? graph.allocate({number, elements}, problem.dtype)
-                               : temporary_array({number, elements}, problem.dtype, {1, elements}, problem.scratch,
-                                                 Written::streamed);
-    }
-    for (auto& holds : holds_) holds.assign(rows_.size() / 2, Holds::nothing);
-  }
-
-  /// Range of all cells.
-  Range3 extents() const {
-    Range3 all;
-    for (std::size_t d = 0; d < 3; ++d) all.first[d] = cuts_[d].front(), all.last[d] = cuts_[d].back();
-    return all;
-  }
-  bool in_memory(const Range3& cell) const { return held_ > 0 && cell.last[first_axis(problem_)] <= held_; }
-  /// The range of whole cells around one.
-  Range3 around(Range3 range) const {
-    for (std::size_t d = 0; d < 3; ++d) {
-      range.first[d] = *std::prev(std::upper_bound(cuts_[d].begin(), cuts_[d].end(), range.first[d]));
-      range.last[d] = *std::lower_bound(cuts_[d].begin(), cuts_[d].end(), range.last[d]);
-    }
-    return range;
-  }
-  /// The cells' edges along an axis, within an interval of whole ones.
-  std::vector<Interval> intervals(std::size_t d, const Interval& all) const {
-    std::vector<Interval> found;
-    for (Index i = place(d, all.first); cuts_[d][static_cast<std::size_t>(i)] < all.last; ++i)
-      found.push_back({cuts_[d][static_cast<std::size_t>(i)], cuts_[d][static_cast<std::size_t>(i) + 1]});
-    return found;
-  }
-  /// Calls f(cell, number) for all cells of a range that consists of whole ones.
-  template <class F>
-  void for_each_cell(const Range3& range, F&& f) const {
-    Axes first, last;
-    for (std::size_t d = 0; d < 3; ++d) {
-      first[d] = place(d, range.first[d]), last[d] = place(d, range.last[d]);
-      if (last[d] <= first[d]) return;
-    }
-    Axes at = first;
-    do {
-      Range3 cell;
-      std::size_t number = 0;
-      for (std::size_t d = 0; d < 3; ++d) {
-        const auto i = static_cast<std::size_t>(at[d]);
-        cell.first[d] = cuts_[d][i], cell.last[d] = cuts_[d][i + 1];
-        number = number * (cuts_[d].size() - 1) + i;
-      }
-      f(cell, number);
-    } while (advance(at, first, last));
-  }
-  Holds& holds(std::size_t array, std::size_t number) { return holds_[array][number]; }
-  Region region(std::size_t array, std::size_t number, const Range3& cell) const {
-    const Array& stored = arrays_.at({cell.count(), in_memory(cell)});
-    return {stored, {{rows_[number * 2 + array], 0}, {1, cell.count()}}};
-  }
-
- private:
-  Index place(std::size_t d, Index at) const {
-    return std::lower_bound(cuts_[d].begin(), cuts_[d].end(), at) - cuts_[d].begin();
-  }
-
-  const Problem& problem_;
-  std::array<std::vector<Index>, 3> cuts_;
-  Index held_;
-  std::vector<Index> rows_;  // of each cell of each array: which row of which array its size says
-  std::map<std::pair<Index, bool>, Array> arrays_;
-  std::array<std::vector<Holds>, 2> holds_;
-};
 
 /// Copies what cells hold to a box: a cell beyond a periodic edge, part of a result.
 struct CopyWork final : StencilWork {
@@ -151,7 +60,7 @@ class Builder {
         unit_(unit),
         supersteps_(problem_->left(), scheme.depth),
         skews_(*problem_, scheme, supersteps_[0], supersteps_[supersteps_.number() - 1], unit),
-        pair_(graph, *problem_, cuts(), scheme.held),
+        pair_(graph, *problem_, 2, cuts(), scheme.held),
         bands_(graph, problem_, extents_of(*problem_, scheme)) {}
 
   Skewed run() {
@@ -402,7 +311,7 @@ class Builder {
   Axes unit_;
   Supersteps supersteps_;
   Skews skews_;
-  WorkingPair pair_;
+  WorkingArrays pair_;
   Bands bands_;
   Counts counts_;
   Index depth_ = 1;
