@@ -19,11 +19,11 @@ class StencilScheme:
     Attributes
     ----------
     method : str
-        "al4", "al1" or "sweep".
+        "al4", "al3", "al2", "al1" or "sweep".
     depth, supersteps : int
         Steps of a superstep at most, and how many of them there are.
     block : tuple of int
-        Extents of a block of al1 and sweep; of al4 empty.
+        Extents of a block, of al3 of a tile; of al4 empty.
     cache_block : tuple of int
         Planes, rows and levels of one task of al4; else empty.
     held_planes : int

@@ -244,7 +244,7 @@ def kept(method):
     )  # fmt: skip
 
 
-@entry("time loops of fields", variants=("al4", "al2", "al1", "sweep"))
+@entry("time loops of fields", variants=("al4", "al3", "al2", "al1", "sweep"))
 def fields(method):
     a, b = fl.open("a.zarr"), fl.open("small.zarr")
     stages = [

@@ -7,6 +7,7 @@
 #include "flagstone/algorithms/stencil/field/cells.hpp"
 #include "flagstone/algorithms/stencil/processor_cache.hpp"
 #include "flagstone/algorithms/stencil/schedules/block_step.hpp"
+#include "flagstone/algorithms/stencil/skewed/tile_memory.hpp"
 #include "flagstone/base/bytes.hpp"
 
 namespace flagstone::stencil {
@@ -59,7 +60,8 @@ class Chooser {
     if (method == "auto" || method == "al4") wavefronts();
     if (method == "auto" || method == "al1") blocks(Method::al1, most_depth);
     if (method == "al2") blocks(Method::al2, most_depth);
-    const bool skews = !problem_.saved && !problem_.edges_change() && !problem_.fields();
+    // Ghosts of a level are made once, and two steps would read them.
+    const bool skews = problem_.stages.size() < 2 || !problem_.edges_change();
     if (problem_.left() > 0 && (method == "al3" || (method == "auto" && skews))) blocks(Method::al3, most_depth);
     if (method == "sweep") blocks(Method::sweep, 1);
     Scheme scheme = best_ ? *best_ : smallest();
@@ -279,10 +281,11 @@ class Chooser {
     const auto room =
         static_cast<std::uint64_t>(static_cast<double>(budget_) - static_cast<double>(bytes) / budget_share);
     const auto planes =
-        static_cast<Index>(std::min<std::uint64_t>(room / pair_bytes(problem_), static_cast<std::uint64_t>(n)));
+        static_cast<Index>(std::min<std::uint64_t>(room / working_bytes(problem_), static_cast<std::uint64_t>(n)));
     const Index grain = std::max(scheme.planes, ceil_div(n, Index{16}));  // a budget that is a little less: as many
     scheme.held = planes == n ? n : planes / grain * grain;
     const Scheme found = made(scheme, bytes);
+    if (too_long(found)) return;
     if (!best_ || seconds(found) < seconds(*best_)) best_ = found;
   }
 
@@ -290,7 +293,8 @@ class Chooser {
     Scheme scheme{.method = Method::al3, .skewed = skewed};
     const Supersteps each(problem_.left(), skewed.depth);
     scheme.depth = skewed.depth, scheme.supersteps = each.number();
-    scheme.bytes = bytes + static_cast<std::uint64_t>(skewed.held) * pair_bytes(problem_);
+    scheme.bytes = bytes + static_cast<std::uint64_t>(skewed.held) * working_bytes(problem_);
+    scheme.scratch_bytes = skewed_scratch(problem_, skewed);
     const Skews skews(problem_, skewed, each[0], each[each.number() - 1], units_);
     const double n = static_cast<double>(problem_.space.shape[first_axis(problem_)]);
     const double away = 1 - std::min(1.0, static_cast<double>(skewed.held) / std::max(1.0, n));
