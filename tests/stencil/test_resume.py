@@ -103,6 +103,10 @@ def test_checkpoints_bound_a_superstep():
     with fl.Runtime(checkpoint=1e-6, workers=2):
         assert fl.stencil.plan(*given, **options).stencil.depth == 1 < free
         assert fl.stencil.plan(*given, depth=4, **options).stencil.depth == 4
+        skewed = fl.stencil.plan(*given, **options | {"method": "al3"})
+        assert skewed.stencil.depth == 1
+        assert "on two arrays a field, a third at checkpoints" in skewed.note
+        assert skewed.stencil.scratch_bytes >= 2 * 64 * 128 * 256 * 4
     with pytest.raises(ValueError, match="a number of seconds"):
         fl.Runtime(checkpoint="x")
 

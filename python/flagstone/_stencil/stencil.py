@@ -267,7 +267,7 @@ class _Stencil(Routine[StencilResult]):
         self.scheme = scheme = scheme_of(
             self.core, self.shape, self.dtype.itemsize, len(self.states), self.steps
         )
-        note = told_scheme(scheme, self.block, self.kernel.text, self.ranks)
+        note = told_scheme(scheme, self.block, self.kernel.text, self.ranks, self._saved())
         return How(scheme.method, scheme.supersteps, note)
 
     def result(self, job: Any) -> StencilResult:
