@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 import flagstone as fl
-from tests.stencil.oracle import as_edges, padded
+from tests.stencil.oracle import Ghosted, as_edges
 from tests.stencil.test_stencil import field
 from tests.support.examples import examples
 
@@ -36,23 +36,12 @@ def squeeze(q, p):
     return {"p": p[0, 0] - 0.5 * (q[0, 0] - q[0, -1]) + 0.0625 * (q[2, 0] - q[-1, 1])}
 
 
-class Padded:
-    """A field with ghosts that NumPy's twin of a kernel indexes as the kernel does."""
-
-    def __init__(self, values, edges):
-        self.reach, self.shape = 2, values.shape
-        self.wide = padded(values, (2, 2), edges)
-
-    def __getitem__(self, at):
-        return self.wide[tuple(slice(2 + o, 2 + o + n) for o, n in zip(at, self.shape, strict=True))]
-
-
 def stepped(stages, state, steps, boundary, coefficients=(), add=None):
     state = dict(state)
     history = []
     for t in range(steps):
         for stage, names in stages:
-            seen = {name: Padded(values, as_edges(boundary, 2)) for name, values in state.items()}
+            seen = {name: Ghosted(values, as_edges(boundary, 2)) for name, values in state.items()}
             found = stage(
                 *(seen[name] for name in names), *coefficients[: len(coefficients) * (stage is push)]
             )

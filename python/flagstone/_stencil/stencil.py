@@ -24,7 +24,7 @@ from .choice import StencilScheme, components_of, scheme_of, told_scheme
 from .compare import METHODS, StencilFunction
 from .given.arguments import extents, listed, number, point_in, series_of, shown, whole_number
 from .given.boundary import set_edges
-from .given.operands import coefficient, given_states, several
+from .given.operands import StepField, coefficient, given_states, several
 from .given.rows import Copies
 from .given.weights import spacings
 from .kernel.rates import KernelRates, worth_measuring
@@ -33,7 +33,7 @@ from .record import told_call
 from .reductions import Reductions
 from .result import StencilResult
 from .snapshots import Snapshot, given_snapshots
-from .step_kernel import StepField, set_kernel
+from .step_kernel import set_kernel
 
 __all__ = ["StencilResult", "stencil"]
 

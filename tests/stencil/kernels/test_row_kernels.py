@@ -10,6 +10,7 @@ import pytest
 
 import flagstone as fl
 from flagstone import _core
+from flagstone._stencil.given.operands import StepField
 from flagstone._stencil.kernel.rows import set_rows
 
 pytest.importorskip("numba")
@@ -149,7 +150,7 @@ def test_functions_are_told_apart_by_code_and_by_what_they_close_over():
 
     def told(row):
         core = _core.Stencil([9], "float64", 1)
-        return set_rows(core, fl.row_kernel(row, (1,)), "test", 1, np.dtype("f8"), 1, 0)
+        return set_rows(core, fl.row_kernel(row, (1,)), StepField("test", 1, np.dtype("f8"), 1, 0, []))
 
     one = made(2.0, np.ones(3))
     assert one == made(2.0, np.ones(3))
@@ -169,8 +170,8 @@ def test_functions_are_told_apart_by_code_and_by_what_they_close_over():
             "the kernel is for 1 axes, float64, time order 1 and 0 coefficients; the state has 1 axes, f",
         ),
         (
-            lambda: fl.stencil([fl.row_kernel(line, (2,))], {"u": np.ones(9)}, 1), TypeError,
-            "a function of these, or a list of such (stages), is needed",
+            lambda: fl.stencil([fl.row_kernel(line, (2,))], {"u": np.ones(9)}, 1), ValueError,
+            "the kernel is of one field and the state has u; make it with row_kernel, fields= being names",
         ),
     ],
 )  # fmt: skip
