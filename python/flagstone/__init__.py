@@ -354,6 +354,7 @@ _LOADED_BY = {
 
 def _operators() -> _dispatch.Dispatch:
     from ._along.numpy_functions import numpy_function
+    from ._edges.numbered import numbered
     from ._expression import compute, expression, functions, reductions, slicing
     from ._lazy.functions import by_numpy_name
     from ._linalg.matmul import matmul
@@ -377,6 +378,7 @@ def _operators() -> _dispatch.Dispatch:
         compute=compute.compute,
         matmul=matmul,
         sparse=by_name,
+        numbered=numbered,
         resize=resize,
         placed=by_numpy_name,
         columns=columns_of,

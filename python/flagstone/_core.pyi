@@ -1118,7 +1118,7 @@ class CsrmmNotes:
 def csrmm_chunks(arg0: CsrOperand, arg1: bool, arg2: int, arg3: str, /) -> list[int]: ...
 def csrmm_job(
     a: CsrOperand, transposed: bool, x: Operand, y_in: Array | None, y: Operand, alpha: complex, beta:
-    complex, checkpoint: Checkpoint | None, notes: CsrmmNotes | None,
+    complex, checkpoint: Checkpoint | None, notes: CsrmmNotes | None, gram: bool = False,
 ) -> Job: ...  # fmt: skip
 def touched_csr(arg: CsrOperand, /) -> CsrOperand: ...
 def csr_semiring_job(
@@ -1127,7 +1127,6 @@ def csr_semiring_job(
     compact: bool = False, checkpoint: Checkpoint | None = None, notes: CsrmmNotes | None = None,
 ) -> Job: ...  # fmt: skip
 def csr_multiply_job(a: CsrOperand, x: Array, shift: Array | None, y: Array) -> Job: ...
-def csr_gram_job(a: CsrOperand, x: Array, shift: Array | None, y: Array) -> Job: ...
 
 class PcaInput:
     def __init__(self, dense: Array | None, transpose: bool, sparse: CsrOperand | None) -> None: ...

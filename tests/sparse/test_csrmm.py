@@ -1,4 +1,4 @@
-"""Products of sparse matrices with dense ones, each on disk or in memory: values, bits, limits, refusals."""
+"""Products of sparse matrices with dense ones, Aᴴ (A X) too: values, places, bits, limits, refusals."""
 
 from __future__ import annotations
 
@@ -244,3 +244,125 @@ def test_least_memory_of_wide_sums(tmp_path, rng):
     held = 8 * 100_000 * 64
     assert plan.peak_memory <= _core.resident_bytes() + held + 4 * 20_000 * 64 * 2 + (130 << 20)
     assert plan.bytes_read < 1.2 * (s.stored_bytes + x.nbytes)
+
+
+def gram_bound(a, x, dtype):
+    """Elementwise: some hundred eps of the sum of |a|ᵀ|a||x|."""
+    magnitudes = abs(a).astype("f8")
+    return 200 * np.finfo(dtype).eps * (magnitudes.T @ (magnitudes @ abs(x).astype("f8"))) + 1e-300
+
+
+@pytest.fixture(scope="module")
+def wide_columns(tmp_path_factory):
+    """Four panels of 70,000 columns, some of them dense; the last panels hold values of few."""
+    a = sp.vstack([
+        sp.hstack([random_csr(17_000, n, share, 8, "float32") for n, share in ((300, 0.1), (69_701, 1e-4))]),
+        random_csr(200_000, 70_001, 2e-5, 7, "float32"),
+    ]).tocsr()  # fmt: skip
+    return fl.from_blocks([a[:17_000], a[17_000:]], tmp_path_factory.mktemp("gram") / "a.zarr"), a
+
+
+@pytest.mark.parametrize(("dtype", "cols"), [("f4", 64), ("f4", 70), ("f8", 33), ("c8", 32), ("c16", 19)])
+def test_wide_gram_sums_have_one_order(wide_columns, tmp_path, rng, dtype, cols):
+    """In memory and on disk, one worker and four, whole and in blocks of columns: the same bits."""
+    s, a = wide_columns
+    if np.dtype(dtype).kind == "c":
+        a, s = a * (1 + 2j), s * (1 + 2j)
+    x = rng.standard_normal((70_001, cols)).astype(dtype)
+    stored = fl.from_numpy(x, tmp_path / "x.zarr")
+    wanted = a.conj().T @ (a @ x.astype("c16" if np.dtype(dtype).kind == "c" else "f8"))
+    with fl.Runtime("1GiB", workers=2):
+        least = s.gram.plan(stored, out=tmp_path / "y.zarr").least_memory
+    seen = set()
+    for workers, given, memory in ((1, x, 1 << 30), (4, stored, 1 << 30), (2, stored, least + (24 << 20))):
+        _core.trim()
+        with fl.Runtime(memory, workers=workers):
+            got = s.gram(given)
+            done = fl.stats()
+        assert isinstance(got, np.ndarray) == isinstance(given, np.ndarray)
+        assert done.peak_memory <= memory
+        assert done.passes == (1 if memory == 1 << 30 else done.passes) >= 1
+        got = np.asarray(got)
+        assert got.dtype == dtype
+        assert (abs(got - wanted) <= gram_bound(a, x, dtype)).all()
+        seen.add(fingerprint(got))
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_short_gram_sums_keep_their_tree(tmp_path, rng, dtype):
+    a = random_csr(3000, 300, 0.05, 5, "float32")
+    if dtype == "c16":
+        a = a * 1j
+    s = fl.from_blocks([a[:1000], a[1000:]], tmp_path / "a.zarr")
+    for cols in (1, 3, 70):
+        x = rng.standard_normal((300, cols)).astype(dtype)
+        wanted, limit = a.conj().T @ (a @ x), gram_bound(a, x, dtype)
+        seen = set()
+        for given in (x, np.asfortranarray(x), fl.from_numpy(x), fl.from_numpy(x) * 1):
+            got = np.asarray(s.gram(given))
+            assert (abs(got - wanted) <= limit).all()
+            seen.add(fingerprint(got))
+        assert len(seen) == 1
+        into = np.zeros_like(x)
+        assert s.gram(x, out=into) is into
+        assert fingerprint(into) in seen
+    np.testing.assert_array_equal(s.gram(x[:, 0]), np.asarray(s.gram(fl.from_numpy(x[:, 0]))))
+
+
+def test_a_gram_product_larger_than_the_limit(isolated, tmp_path, rng):
+    """X and Aᵀ(A X) of 171 MiB each on disk, made within 256 MiB in blocks of columns."""
+    a = random_csr(20_000, 700_000, 2e-5, 3, "float32")
+    fl.from_blocks([a], tmp_path / "a.zarr")
+    x = rng.standard_normal((700_000, 64)).astype("f4")
+    fl.from_numpy(x, tmp_path / "x.zarr")
+    passes, least, peak = isolated(
+        """
+        A, X = fl.open("a.zarr"), fl.open("x.zarr")
+        plan = A.gram.plan(X, out="y.zarr", memory="256MiB")
+        Y = A.gram(X, out="y.zarr", memory="256MiB")
+        result = [plan.passes, plan.least_memory, fl.stats().peak_memory]
+        """
+    )
+    assert passes > 1
+    assert least <= 256 << 20
+    assert peak <= 256 << 20
+    y = np.asarray(fl.open(tmp_path / "y.zarr"))
+    assert (abs(y - a.T @ (a @ x.astype("f8"))) <= gram_bound(a, x, "f4")).all()
+
+
+def test_a_killed_gram_product_goes_on(process, tmp_path, rng):
+    fl.from_blocks([random_csr(3000, 1500, 0.25, 3)], tmp_path / "s.zarr")
+    fl.from_numpy(rng.standard_normal((1500, 1200)), tmp_path / "x.zarr")
+    call = 'fl.open("s.zarr").gram(fl.open("x.zarr"), out="c.zarr", memory="260MiB")\n'
+    whole = process(call + 'result = digest("c.zarr")')
+    (tmp_path / "c.zarr").rename(tmp_path / "whole.zarr")
+    process(call, kill=1)
+    assert not (tmp_path / "c.zarr").exists()
+    what, again = process('fl.resume("c.zarr")\nresult = told()["what"], digest("c.zarr")')
+    assert "resumed at" in what
+    assert again == whole
+
+
+def test_least_memory_of_gram_products(tmp_path, rng):
+    """The sums in float64, a panel of T, and what a process and its panels take: nothing is held twice."""
+    a = random_csr(16_000, 100_000, 1e-3, 4, "float32")
+    s = fl.from_blocks([a], tmp_path / "a.zarr")
+    x = rng.standard_normal((100_000, 64)).astype("f4")
+    plan = s.gram.plan(x, memory="1GiB")
+    held = 12 * 100_000 * 64  # Y beside them
+    assert plan.peak_memory <= _core.resident_bytes() + held + 4 * 16_000 * 64 * 2 + (130 << 20)
+    assert plan.bytes_read < 1.2 * s.stored_bytes
+    assert plan.flops == pytest.approx(4 * a.nnz * 64, rel=0.01)
+
+
+def test_refusals_of_gram_products(tmp_path):
+    a = random_csr(50, 30, 0.2, 1, "float32")
+    s = fl.from_blocks([a], tmp_path / "a.zarr")
+    with pytest.raises(fl.ShapeError, match=r"gram: Aᵀ is stored by columns"):
+        s.T.gram(np.ones((50, 2)))
+    with pytest.raises(fl.ShapeError, match=r"gram: A is 50 x 30 and X is 29 x 2; .*\(30, 29\)"):
+        s.gram(np.ones((29, 2)))
+    with pytest.raises(fl.ShapeError, match=r"gram: .*30 x 2"):
+        s.gram(np.ones((30, 2)), out=np.ones((30, 3)))
+    assert s.gram(np.ones((30, 0))).shape == (30, 0)
