@@ -16,7 +16,7 @@ from .._errors.classes import Error, ShapeError
 from .._resume.identity import identity
 from .._resume.openers import operand, told_values
 from .._resume.registers import opener
-from .creation import extents, number_dtype
+from .generated import extents, number_dtype
 from .mapped import member
 from .point_kernels import PointKernel, named_kernel
 

@@ -14,7 +14,7 @@ from .._expression.expression import Expression, as_expression, where
 from .._resume.identity import identity
 from .._resume.openers import operand, told_values
 from .._resume.registers import opener
-from .creation import below_diagonal
+from .generated import below_diagonal
 from .mapped import core_of, member
 
 __all__ = [

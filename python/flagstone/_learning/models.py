@@ -13,8 +13,8 @@ from .._array.array import Array
 from .._commands.options import bar, command_runtime, common_options, open_operand, print_json
 from .._commands.routines import check_new
 from .._errors.classes import ShapeError
-from .._estimators.gaussian_process import GaussianProcessRegressor
 from .._estimators.model_file import is_unfinished, open_model
+from .._kernel_methods.gaussian_process import GaussianProcessRegressor
 from .._lazy.point_kernels import KERNELS
 from .._output.create import from_numpy
 from .._runtime.plan import comparison

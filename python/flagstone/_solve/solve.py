@@ -7,7 +7,7 @@ from typing import Any
 from .. import _core
 from .._errors.classes import ShapeError
 from .._factor.compared import Compared
-from .._factor.lu import TRANS
+from .._factor.lu_solve import TRANS
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
 from .._runtime.call import Call

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._estimators.base import Regressor, runtime_of
+from .._estimators.validation import feature_names, points, targets
 from .._runtime.call import Call
 from .._runtime.routine import planned_by
-from .base import Regressor
 from .dual import Factorization, times, times_plan
 from .kernels import KernelOf
-from .validation import feature_names, points, targets
 
 __all__ = ["KernelRidge"]
 
@@ -156,10 +156,10 @@ class _Product:
 
     def plan(self) -> Any:
         """Count it."""
-        with self.model._runtime():
+        with runtime_of(self.model):
             return times_plan(self.matrix, self.weights)
 
     def run(self) -> NDArray[Any]:
         """Do it."""
-        with self.model._runtime():
+        with runtime_of(self.model):
             return times(self.matrix, self.weights)

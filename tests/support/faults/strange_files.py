@@ -1,6 +1,6 @@
 """Strange files in the place of every file that a format has, given to everything that opens files.
 
-    python -m tests.support.strange_files FOLDER FORMAT [every]
+    python -m tests.support.faults.strange_files FOLDER FORMAT [every]
 
 runs the cases of one format and prints a line before each and one after it, for whoever watches the clock.
 Everything is looked at: no case may wait, and what fails must say so in a sentence.

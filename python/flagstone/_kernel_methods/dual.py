@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, open_core
+from .._estimators.base import Estimator, runtime_of
 from .._factor.cholesky import CholeskySolve
 from .._linalg.matmul import matmul
 from .._resume.identity import identity
@@ -19,7 +20,6 @@ from .._runtime.routine import least_of
 from .._runtime.runtime import current, remember, stats
 from .._solve.inverse import inv_diagonal
 from .._solve.solve import cho_solve, solve_triangular
-from .base import Estimator
 
 __all__ = ["Factor", "Factorization", "times", "times_least", "times_plan"]
 
@@ -104,7 +104,7 @@ class Factorization:
 
     def plan(self) -> Plan:
         """Count it."""
-        with self.model._runtime():
+        with runtime_of(self.model):
             return together(self.what, [self._call(self.out).plan()])
 
     def _call(self, out: str | None) -> CholeskySolve:

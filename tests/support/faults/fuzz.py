@@ -1,6 +1,6 @@
 """Damages valid files of every format at random and opens what is left: an answer or one of our errors.
 
-    python tests/support/fuzz.py [--count 1000] [--seed 0] [--only npz]
+    python tests/support/faults/fuzz.py [--count 1000] [--seed 0] [--only npz]
 
 Each case is a number: format, seed and number give the same bytes again. What is looked for: a crash (the
 process ends), any exception that is not one of ours, one that does not name the file, a message of several
@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
-from tests.support.fuzz_files import FORMATS
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # the repository
+from tests.support.faults.fuzz_files import FORMATS
 
 LIMIT = 384 << 20  # memory= of everything that is opened
 ROOM = 1200 << 20  # address space beyond what the process has at the start: stacks, the ring, the limit

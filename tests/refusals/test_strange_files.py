@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import strange_files
+from tests.support.faults import strange_files
 
 SECONDS = 5
 TOP = Path(__file__).resolve().parent.parent.parent
@@ -37,7 +37,7 @@ def answered(tmp_path, name, every, least):
     pytest.importorskip("pyarrow")
     lines: queue.Queue[str] = queue.Queue()
     run = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.strange_files", str(tmp_path), name, every],
+        [sys.executable, "-m", "tests.support.faults.strange_files", str(tmp_path), name, every],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=TOP,
     )  # fmt: skip
     assert run.stdout is not None

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array.array import Array
+from .._estimators.base import Regressor, runtime_of
+from .._estimators.model_file import MODELS, ModelFile, member, model_file
+from .._estimators.validation import feature_names, points, targets
 from .._resume.openers import told_values
 from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import least_of, planned_by
 from .._storage.rechunk import rechunk
-from .base import Regressor
 from .dual import Factor, Factorization, times, times_least, times_plan
 from .kernels import PRECOMPUTED, KernelOf, best_parameters
-from .model_file import MODELS, ModelFile, member, model_file
-from .validation import feature_names, points, targets
 
 __all__ = ["GaussianProcessRegressor"]
 
@@ -307,7 +307,7 @@ class _Planned:
         factor: Factor = self.model._factor
         weights = self.model.alpha_.reshape(len(self.model.alpha_), -1)
         rows, n = self.matrix.shape
-        with self.model._runtime():
+        with runtime_of(self.model):
             plans = [times_plan(self.matrix, weights)]
             if self.deviation:
                 plans.append(factor.squared_norms_plan(self.matrix))

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import flagstone as fl
 from flagstone import _core
-from tests.sparse.test_algebra import equals
+from tests.sparse_algebra.test_algebra import equals
 from tests.support.error_sentences import fails
 from tests.support.processes import fingerprint, random_csr
 
