@@ -88,8 +88,7 @@ class StencilCounts : public testing::Test {
       program.input(Dtype::float64);
       for (const std::size_t d : problem->axes)
         problem->space.radius[d] += std::abs(inputs.back().offset[d] = draw(-2, 2));
-      problem->stages.push_back(
-          std::make_shared<FieldStage>(std::move(program), std::move(replaced), Dtype::float64, std::move(inputs)));
+      problem->stages.push_back(expression_stage(program, std::move(replaced), Dtype::float64, std::move(inputs)));
     }
     return problem;
   }

@@ -8,8 +8,7 @@ namespace flagstone::stencil {
 namespace {
 
 std::shared_ptr<const FieldStage> stage(std::vector<std::pair<std::size_t, int>> replaced) {
-  return std::make_shared<FieldStage>(kernel::Program{}, std::move(replaced), Dtype::float32,
-                                      std::vector<FieldInput>{{false, 0, {0, 1, 0}}});
+  return expression_stage(kernel::Program{}, std::move(replaced), Dtype::float32, {{false, 0, {0, 1, 0}}});
 }
 
 /// Field 1 is replaced by the first stage, field 0 by the second.
