@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import unsynced
 from tests.support.faults import strange_files
 
 SECONDS = 5
@@ -38,7 +39,7 @@ def answered(tmp_path, name, every, least):
     lines: queue.Queue[str] = queue.Queue()
     run = subprocess.Popen(
         [sys.executable, "-m", "tests.support.faults.strange_files", str(tmp_path), name, every],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=TOP,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=TOP, env=unsynced.environment(),
     )  # fmt: skip
     assert run.stdout is not None
     reader = threading.Thread(target=lambda: [lines.put(line) for line in run.stdout], daemon=True)

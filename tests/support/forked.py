@@ -2,7 +2,7 @@
 
 That takes 0.4 s of a processor, a fork a hundredth of it, and calls that are killed and go on need a thousand
 processes. Nothing but modules is there before the code: the process that forks opened no file and started
-no worker. Where there is a compiler, syncs reach no disk in them (`forked.cpp`): a checkpoint makes dozens.
+no worker. Syncs reach no disk in them: a checkpoint makes dozens, and a kill takes nothing from the kernel.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ import functools
 import gc
 import multiprocessing
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import types
 from multiprocessing import forkserver
 from pathlib import Path
 from subprocess import CompletedProcess, TimeoutExpired
+
+from tests.support import unsynced
 
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(
@@ -28,22 +27,15 @@ _processes.set_forkserver_preload(
 
 
 @functools.cache
-def _begin() -> tempfile.TemporaryDirectory | None:
-    """Start the process that forks, with the library before the C library's; what keeps that library."""
-    compiler = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
-    if compiler is None:
-        return None
-    folder, before = tempfile.TemporaryDirectory(prefix="flagstone-forked-"), os.environ.get("LD_PRELOAD")
-    library = f"{folder.name}/forked.so"
-    source = str(Path(__file__).with_suffix(".cpp"))
-    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
-    os.environ["LD_PRELOAD"] = " ".join(filter(None, [library, before]))
-    forkserver.ensure_running()
-    if before is None:
-        del os.environ["LD_PRELOAD"]
-    else:
-        os.environ["LD_PRELOAD"] = before
-    return folder
+def _begin() -> None:
+    """Start the process that forks, in the environment that it hands on."""
+    kept = dict(os.environ)
+    os.environ.update(unsynced.environment())
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
 
 
 def run(code: str, folder: Path, environment: dict[str, str], timeout: float) -> CompletedProcess[str]:
