@@ -82,7 +82,7 @@ CASES = {
         "pqr", "int32", 0,
     ),
 }  # fmt: skip
-METHODS = ("sweep", "al1", "al2", "al4")
+METHODS = ("sweep", "al1", "al2", "al3", "al4")
 SIDES = ("neumann", "mirror", "fixed", {"fixed": 2})
 _rows = {}
 
