@@ -199,6 +199,7 @@ def test_determinants(rng, dtype, n):
     wide = a.astype(np.result_type(dtype, np.float64))
     expected = np.linalg.slogdet(wide)
     for found in (linalg.slogdet(a), linalg.slogdet(linalg.lu_factor(a))):
+        assert found.logabsdet.dtype == found.sign.real.dtype == np.dtype(dtype).type(0).real.dtype
         assert abs(found.logabsdet - expected.logabsdet) <= 1e3 * max(n, 1) * eps(dtype)
         assert abs(found.sign - expected.sign) <= 1e3 * max(n, 1) * eps(dtype)
     small = random_matrix(rng, (7, 7), dtype)

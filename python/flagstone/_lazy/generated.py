@@ -13,13 +13,14 @@ from .._array.array import Array, shape_text
 from .._array.handle import Lazy, lazy_array
 from .._errors.classes import ShapeError
 from .._resume.registers import opener
+from .._runtime.arguments import dtype_of
 
 __all__ = ["below_diagonal", "extents", "generated", "number_dtype"]
 
 
 def number_dtype(who: str, dtype: Any, default: Any = np.float64) -> np.dtype[Any]:
     """Return a dtype of numbers, in native byte order."""
-    kind: np.dtype[Any] = np.dtype(default if dtype is None else dtype)
+    kind = dtype_of(who, default if dtype is None else dtype)
     if kind.kind not in "biufc" or kind.char in "gG":
         raise TypeError(f"{who}: dtype is {kind}; choose a number.")
     native: np.dtype[Any] = kind.newbyteorder("=")
