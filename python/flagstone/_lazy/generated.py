@@ -12,6 +12,7 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Lazy, lazy_array
 from .._errors.classes import ShapeError
+from .._errors.messages import shown
 from .._resume.registers import opener
 
 __all__ = ["below_diagonal", "extents", "generated", "number_dtype"]
@@ -19,7 +20,10 @@ __all__ = ["below_diagonal", "extents", "generated", "number_dtype"]
 
 def number_dtype(who: str, dtype: Any, default: Any = np.float64) -> np.dtype[Any]:
     """Return a dtype of numbers, in native byte order."""
-    kind: np.dtype[Any] = np.dtype(default if dtype is None else dtype)
+    try:
+        kind: np.dtype[Any] = np.dtype(default if dtype is None else dtype)
+    except (TypeError, ValueError):
+        raise TypeError(f"{who}: dtype is {shown(dtype)}; one of numbers is needed.") from None
     if kind.kind not in "biufc" or kind.char in "gG":
         raise TypeError(f"{who}: dtype is {kind}; choose a number.")
     native: np.dtype[Any] = kind.newbyteorder("=")
