@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, open_core
+from .._errors.messages import path_text
 from .._estimators.base import Estimator, runtime_of
 from .._factor.cholesky import CholeskySolve
 from .._linalg.matmul import matmul
@@ -95,7 +95,7 @@ class Factorization:
         self.model, self.matrix, self.shift, self.sides = model, matrix, shift, sides
         out = getattr(model, "out", None)
         #: of plans: where the factor goes, if not to scratch
-        self.out = None if out is None else f"{os.fspath(out)}/factor"
+        self.out = None if out is None else f"{path_text(type(model).__name__, out)}/factor"
 
     @property
     def what(self) -> str:

@@ -12,6 +12,7 @@ from .._estimators.base import Regressor, runtime_of
 from .._estimators.model_file import MODELS, ModelFile, member, model_file
 from .._estimators.validation import feature_names, points, targets
 from .._resume.openers import told_values
+from .._runtime.arguments import whole_number
 from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import least_of, planned_by
@@ -95,6 +96,7 @@ class GaussianProcessRegressor(Regressor):
             raise ValueError(f"{who}: mean is {self.mean!r}; choose None or 'constant'.")
         if self.optimizer not in (None, "subset"):
             raise ValueError(f"{who}: optimizer is {self.optimizer!r}; choose None or 'subset'.")
+        whole_number(who, "random_state", self.random_state, 0)
         if self.optimizer == "subset" and (callable(self.kernel) or self.kernel == PRECOMPUTED):
             raise ValueError(
                 f"{who}: optimizer is 'subset' and kernel is not one of the named ones; fit the callable's "
@@ -145,6 +147,7 @@ class GaussianProcessRegressor(Regressor):
         who, checked, values = self._prepared(X, y)
         length, noise = self.length_scale, float(self.alpha)
         if self.optimizer == "subset":
+            self._kernel(who, length).among(checked)  # refuses lengths that do not fit
             length, noise = best_parameters(
                 who, checked, values, self.kernel, length, noise, self.subset_size, self.random_state,
                 constant=self.mean is not None,
@@ -206,15 +209,20 @@ class GaussianProcessRegressor(Regressor):
 
     # predict --------------------------------------------------------------------------------------------
 
-    def _between(self, X: Any) -> tuple[Any, Any]:
+    def _between(self, X: Any, return_std: bool) -> tuple[Any, Any]:
         self._fitted()
         who = type(self).__name__
+        if return_std and isinstance(self.kernel, str) and self.kernel == PRECOMPUTED:
+            raise ValueError(
+                f"{who}: return_std needs k(x, x) of new points, which a precomputed matrix does not hold; "
+                "give a kernel."
+            )
         checked = points(who, X)
         self._check_features(X, checked)
         return checked, self._fitted_kernel.between(checked, self.X_train_)
 
     def _planned_predict(self, X: Any, return_std: bool = False) -> Any:
-        _, matrix = self._between(X)
+        _, matrix = self._between(X, return_std)
         return _Planned(self, matrix, return_std)
 
     @planned_by(_planned_predict)
@@ -239,7 +247,7 @@ class GaussianProcessRegressor(Regressor):
         n m evaluations of the kernel; none is stored. `return_std`: n² m flops, and one read of the factor
         for as many points as fit beside it.
         """
-        checked, matrix = self._between(X)
+        checked, matrix = self._between(X, return_std)
         weights = self.alpha_.reshape(len(self.alpha_), -1)
         with self._runtime():
             if return_std and matrix.shape[0]:
@@ -282,12 +290,6 @@ class GaussianProcessRegressor(Regressor):
         return (residuals, 1 / np.sqrt(diagonal)) if return_std else residuals
 
     def _deviation(self, checked: Any, matrix: Any) -> NDArray[Any]:
-        if self.kernel == PRECOMPUTED:
-            raise ValueError(
-                f"{type(self).__name__}: return_std needs k(x, x) of new points, which a precomputed matrix "
-                f"does not "
-                "hold; give a kernel."
-            )
         prior = self._fitted_kernel.at_points(checked)
         variance = prior - self._factor.squared_norms(matrix)
         if self.mean:  # of the estimated constant

@@ -33,7 +33,8 @@ class KernelOf:
     """
 
     def __init__(self, who: str, kernel: Any, **parameters: Any) -> None:
-        if not callable(kernel) and kernel != PRECOMPUTED and kernel not in KERNELS:
+        named = isinstance(kernel, str) and kernel in (*KERNELS, PRECOMPUTED)
+        if not named and not callable(kernel):
             known = ", ".join(repr(one) for one in (*KERNELS, PRECOMPUTED))
             raise ValueError(f"{who}: kernel is {kernel!r}; choose {known} or a callable.")
         self.who, self.kernel = who, kernel
@@ -81,6 +82,8 @@ class KernelOf:
             gamma = self.parameters.get("gamma", 1 / points.shape[1])
             base = gamma * squares + self.parameters.get("coef0", 1.0)
             return np.asarray(base ** self.parameters.get("degree", 3.0))
+        if self.kernel == "cosine":  # 0 of a point at the origin, which has no direction
+            return np.asarray(np.asarray(x).any(axis=1), np.float64)
         return np.ones(rows)
 
 
