@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.handle import Lazy, derived, lazy_array
+from .._array.handle import Lazy, derived, is_transposed, lazy_array
 from .._errors.classes import ShapeError
 from .._expression.expression import Expression, as_expression, where
 from .._resume.identity import identity
@@ -24,6 +24,7 @@ __all__ = [
 
 _TRIANGLE = "triangle"  #: among our attributes, and of what is kept beside a handle
 _SEEN = "seen"  #: beside a handle: what `symmetric`, `hermitian`, `triangular` made it
+_OTHER = {"lower": "upper", "upper": "lower"}
 _TOLD = [[kind, uplo] for kind in ("symmetric", "hermitian") for uplo in ("lower", "upper")]
 
 
@@ -106,9 +107,14 @@ def triangle_of(stored: Any) -> list[str] | None:
 
 
 def triangular_side(given: Any) -> str | None:
-    """Return "lower" or "upper" of what `triangular` made, None of anything else."""
+    """Return "lower" or "upper" of what `triangular` made, as it is seen; None of anything else.
+
+    What is kept beside a handle is that of all its views: a transposed one has the other triangle.
+    """
     kind, uplo = derived(given).get(_SEEN, (None, None)) if isinstance(given, Array) else (None, None)
-    return uplo if kind == "triangular" else None
+    if kind != "triangular":
+        return None
+    return _OTHER[uplo] if is_transposed(given) else uplo
 
 
 def mirrored(given: Any) -> tuple[Expression, Expression] | None:
