@@ -202,11 +202,11 @@ class LuSolve(Routine[Any]):
         self.lu = Operand.matrix(call, as_factored(call, lazy_operand(call, lu)), "lu")
         if self.lu.transposed or self.lu.conjugated:
             raise ShapeError(f"{call.who}: lu is transposed or conjugated; give it as lu_factor returned it.")
-        self.right = Right(call, b, out, self.lu.dtype)
+        self.pivots = checked_pivots(call, piv, self.lu.shape[0])
+        self.right = Right(call, b, out, self.lu.dtype, [*self.lu.reads, self.pivots])
         _core.check_substitute(
             call.who, _core.TriangularOperand(self.lu.factor, True, True), self.right.b.factor
         )
-        self.pivots = checked_pivots(call, piv, self.lu.shape[0])
         self.diagonal = FactorDiagonal(self.lu.shape[0], self.lu.dtype, False)
         super().__init__(call, [self.right.place])
         call.on(*self.lu.paths, *self.right.b.paths)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
@@ -25,10 +27,13 @@ class Right:
     """The right-hand sides of one solve, and where the solution goes.
 
     A vector or an ndarray gives an ndarray, unless it is an Array (then an Array in memory) or `out` says
-    where; an Array of two dimensions gives an Array.
+    where; an Array of two dimensions gives an Array. `beside`: memory that is read beside b's while the
+    solution is written (factors, pivots); where `out` lies there too, the solution is made aside.
     """
 
-    def __init__(self, call: Call, b: Any, out: Any, dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, call: Call, b: Any, out: Any, dtype: np.dtype[Any], beside: Sequence[NDArray[Any]]
+    ) -> None:
         self.vector = dimensions(b) == 1
         self.stored = self.is_stored(b)
         if self.vector and not (out is None or isinstance(out, np.ndarray)):
@@ -50,7 +55,7 @@ class Right:
         target = IN_MEMORY if in_memory else out
         self.place = Place(call, (n, m), dtype, target, tile, called="solution", advice="they must agree")
         self.place.chunks = tile
-        self.place.reads = None if in_memory else self.b.reads
+        self.place.reads = None if in_memory else [*self.b.reads, *beside]
 
     @staticmethod
     def is_stored(b: Any) -> bool:

@@ -207,15 +207,15 @@ class Conditioned:
         return replace(together(self.what, plans), note=self.estimate.note)
 
     def run(self) -> tuple[Any, float]:
-        """Do it."""
+        """Do it; the estimate first, for `out` may be the matrix, which is read where there is no factor."""
         one = self.estimate
         one.call.check_chain(self.least())
         one.make()
-        x = self._solve(one.factor).run()
-        done = stats()
         condition = one.value()
         one.tell(self.what)
-        remember(current(), together(self.what, [stats(), done]))
+        done = stats()
+        x = self._solve(one.factor).run()
+        remember(current(), together(self.what, [done, stats()]))
         warn_of("solve", "is estimated as", condition, one.dtype)
         return x, 1 / condition if condition else float("inf")
 

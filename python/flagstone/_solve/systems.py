@@ -38,7 +38,7 @@ class Solve(Routine[Any]):
         """
         self.operation, self.told = "" if told is None else call.who, told or {}
         self.matrix, self.factors, self.warns = matrix, factors, warns
-        self.right = Right(call, b, out, matrix.dtype)
+        self.right = Right(call, b, out, matrix.dtype, matrix.reads)
         self.diagonal = FactorDiagonal(matrix.shape[0], matrix.dtype, len(factors) == 2)
         _core.check_substitute(call.who, factors[0], self.right.b.factor)
         super().__init__(call, [self.right.place])
