@@ -18,15 +18,13 @@ from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
 from .._resume.openers import old_output, operand, told_values
 from .._resume.registers import Again, resumable
+from .._runtime.arguments import array_of, check_flags
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .diagonal import FactorDiagonal
-from .right import Right
+from .right import Right, checked_trans
 
-__all__ = ["TRANS", "LuFactor", "LuResult", "LuSolve", "lu", "lu_call", "lu_factor", "lu_flops", "lu_solve"]
-
-#: What is solved with: the matrix, its transpose, its adjoint.
-TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
+__all__ = ["LuFactor", "LuResult", "LuSolve", "lu", "lu_call", "lu_factor", "lu_flops", "lu_solve"]
 
 
 class LuFactor(NamedTuple):
@@ -122,6 +120,7 @@ class _Lu(Routine[LuResult]):
     def __init__(self, call: Call, a: Any, p_indices: bool, out: Any) -> None:
         self.a = Operand.matrix(call, as_factored(call, lazy_operand(call, a)), "the matrix")
         _core.check_lu(call.who, self.a.factor)
+        check_flags(call.who, p_indices=p_indices)
         self.p_indices = p_indices
         n, self.dtype = self.a.shape[0], self.a.dtype
         tile = (_core.lu_tile(n), _core.lu_tile(n))
@@ -192,9 +191,7 @@ class LuSolve(Routine[Any]):
         """`warns`: whether of a condition that the diagonal of U tells."""
         self.warns = warns
         self.operation = "lu_solve" if call.who == "lu_solve" else ""
-        if trans not in TRANS:
-            raise ShapeError(f"{call.who}: trans is {trans!r}; one of 0, 1, 2, 'N', 'T', 'C' is needed.")
-        self.trans = TRANS[trans]
+        self.trans = checked_trans(call.who, trans)
         try:
             lu, piv = factor
         except (TypeError, ValueError):
@@ -254,7 +251,7 @@ class LuSolve(Routine[Any]):
 
 def checked_pivots(call: Call, piv: Any, n: int) -> NDArray[np.int64]:
     """Return the exchanges of rows: n whole numbers, none above its own row."""
-    pivots = np.asarray(piv)
+    pivots = array_of(call.who, "piv", piv)
     good = pivots.shape == (n,) and pivots.dtype.kind in "iu"
     if not good or (n > 0 and ((pivots < np.arange(n)).any() or pivots.max() >= n)):
         raise ShapeError(
@@ -321,7 +318,8 @@ def lu_factor(a: Any, /, *, out: Any = None, memory: int | str | None = None) ->
     a : Array, Expression or ndarray, n x n
         float32, float64, complex64 or complex128; on disk, in memory, or computed where it is loaded.
     out : path, Array or ndarray, optional
-        Where the factor goes, as in `cholesky`. Default: scratch.
+        Where `lu` goes, as in `cholesky`: one array, for `flagstone.open`. `piv` is in memory alone; store it
+        beside, or take `lu`, whose group `open_factor` opens. Default: scratch.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 

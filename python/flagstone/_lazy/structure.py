@@ -14,6 +14,7 @@ from .._expression.expression import Expression, as_expression, where
 from .._resume.identity import identity
 from .._resume.openers import operand, told_values
 from .._resume.registers import opener
+from .._runtime.arguments import array_of, check_flags, one_of
 from .creation import below_diagonal
 from .mapped import core_of, member
 
@@ -83,6 +84,7 @@ def triangular(A: Any, /, uplo: str = "lower", unit_diagonal: bool = False) -> A
         Read-only, an operand of every routine. A pass over all of it moves the triangle's bytes once;
         products with it (trmm) leave out tiles beside the triangle: half of the flops.
     """
+    check_flags("triangular", unit_diagonal=unit_diagonal)
     return _structured("triangular", A, uplo, bool(unit_diagonal))
 
 
@@ -137,9 +139,8 @@ def seen_whole(stored: Any) -> Any:
 
 
 def _structured(kind: str, given: Any, uplo: str, unit_diagonal: bool) -> Array:
-    if uplo not in ("lower", "upper"):
-        raise ShapeError(f"{kind}: uplo is {uplo!r}; 'lower' or 'upper' is needed.")
-    one = member(kind, given)
+    one_of(kind, "uplo", uplo, "lower", "upper")
+    one = member(kind, given if hasattr(given, "dtype") else array_of(kind, "A", given))
     shape = tuple(one.shape)
     square = len(shape) == 2 and shape[0] == shape[1]
     if not square and (len(shape) != 2 or kind != "triangular"):
