@@ -113,10 +113,10 @@ def triangular_side(given: Any) -> str | None:
 
     What is kept beside a handle is that of all its views: a transposed one has the other triangle.
     """
-    kind, uplo = derived(given).get(_SEEN, (None, None)) if isinstance(given, Array) else (None, None)
-    if kind != "triangular":
+    seen: list[str] = derived(given).get(_SEEN, []) if isinstance(given, Array) else []
+    if seen[:1] != ["triangular"]:
         return None
-    return _OTHER[uplo] if is_transposed(given) else uplo
+    return _OTHER[seen[1]] if is_transposed(given) else seen[1]
 
 
 def mirrored(given: Any) -> tuple[Expression, Expression] | None:

@@ -268,7 +268,7 @@ def cond(
     of its inverse to a residual of 1e-6 of them, R on disk: two reads of R a pass, some ten to thirty each.
     """
     call = Call("cond", memory)
-    if isinstance(p, (list, tuple)) or getattr(p, "ndim", 0):
+    if isinstance(p, (list, tuple)) or (hasattr(p, "ndim") and p.ndim > 0):
         raise ShapeError("cond: p is an array; 1, 2, inf or None is needed.")
     if p is None or p == 2:
         if factor is not None:

@@ -54,7 +54,7 @@ class _InMemory:
 
     def least(self, beside: int = 0) -> int:
         """Return the least limit: of the QR, and of the singular values after it."""
-        after = _core.resident_bytes() + self.held + _core.allowed_drift
+        after = int(_core.resident_bytes() + self.held + _core.allowed_drift)
         return max(least_of(qr, self.x, mode="r", memory=self.call.memory), after) + beside
 
     def plan(self) -> Plan:
