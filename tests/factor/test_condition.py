@@ -192,3 +192,27 @@ def test_a_diagonal_beyond_what_the_dtype_resolves_warns(dtype, power, warned):
 def test_refusals(call, sentence):
     with pytest.raises(fl.ShapeError, match=sentence):
         call()
+
+
+def test_cond_in_the_2_norm_is_refused_before_the_qr(tmp_path, isolated, rng):
+    """The singular values take four times R: the plan says so, and nothing runs where only the QR fits."""
+    np.save(tmp_path / "a.npy", rng.standard_normal((1500, 1500)))
+    found = isolated("""
+        a = fl.open("a.npy")
+        least = fl.linalg.cond.plan(a, 2, memory="4GiB").least_memory
+        alone = fl.linalg.qr.plan(a, mode="r", memory="4GiB").least_memory
+        try:
+            fl.linalg.cond(a, 2, memory=(alone + least) // 2)
+        except fl.BudgetError as error:
+            told = str(error)
+        try:
+            fl.stats()
+            ran = True
+        except fl.Error:
+            ran = False
+        result = [least - alone, told, ran, fl.linalg.cond(a, 2, memory=least + (8 << 20))]
+    """)
+    assert found[0] > 16 << 20
+    assert found[1].startswith("cond: needs at least")
+    assert not found[2]
+    assert np.isclose(found[3], np.linalg.cond(np.load(tmp_path / "a.npy")), rtol=1e-9)

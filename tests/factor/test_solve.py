@@ -178,3 +178,28 @@ def test_whole_numbers_are_converted_where_they_are_loaded(tmp_path, rng, dtype)
     assert linalg.cond(a) == linalg.cond(wide)
     assert f"the matrix is {dtype}, converted" in linalg.solve.plan(a, b).note
     assert solve_error(wide, linalg.solve(a, b, precision="mixed"), b.astype("f8")) <= 25 * eps("f8")
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda p, c: linalg.cho_solve((c, "upper"), np.ones(2)), "lower is 'upper'; True or False"),
+        (lambda p, c: linalg.cho_solve([c, True], np.ones(2)), "the matrix is of type list; an array"),
+        (lambda p, c: linalg.cho_solve((1, 2, 3), np.ones(2)), "a tuple of 3 parts; what cholesky"),
+        (
+            lambda p, c: linalg.inv_diagonal(p, factor=linalg.lu_factor(p)),
+            "a LuFactor of 2 parts; what cholesky",
+        ),
+        (lambda p, c: linalg.inv_diagonal(p, factor=(c, False)), "factor is the upper one; give the lower"),
+        (lambda p, c: linalg.cond(p, assume_a="pos", factor=(c, "x")), "lower is 'x'; True or False"),
+        (lambda p, c: linalg.cholesky(p, upper="no"), "upper is 'no'; True or False"),
+        (lambda p, c: linalg.solve_triangular(p, np.ones(2), lower="L"), "lower is 'L'; True or False"),
+        (lambda p, c: linalg.det(linalg.lu(p)), "det: a LuResult, of several parts"),
+        (lambda p, c: linalg.solve(linalg.lu_factor(p), np.ones(2)), "solve: a LuFactor, of several parts"),
+    ],
+)
+def test_factors_of_another_kind(call, told):
+    p = np.array([[4.0, 1], [1, 3]])
+    with pytest.raises((TypeError, fl.ShapeError), match=told):
+        call(p, linalg.cholesky(p))
+    np.testing.assert_allclose(linalg.inv_diagonal(p, factor=(linalg.cholesky(p), True)), [3 / 11, 4 / 11])

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import shape_text
 from .._array.handle import Operand
-from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
 from .._linalg.operands import as_factored
 from .._output.place import IN_MEMORY, Place
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
+from .._runtime.arguments import check_flags, real_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .compared import Compared
@@ -108,13 +108,7 @@ def cholesky_call(call: Call, x: Any, out: Any) -> Routine[Any]:
 
 def checked_shift(call: Call, shift: Any) -> float:
     """Return what is added to the diagonal: a finite real number."""
-    try:
-        number = float(shift)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise ShapeError(f"{call.who}: shift is {shift!r}; a finite real number is needed.")
-    return number
+    return real_number(call.who, "shift", shift, math.isfinite, "a finite real number is needed")
 
 
 @routine
@@ -175,6 +169,7 @@ def cholesky(
     of workers. ``cholesky.plan(...)`` takes the same arguments and counts exactly.
     """
     call = Call("cholesky", memory)
+    check_flags("cholesky", upper=upper, check=check)
     prepared = _Cholesky(call, x, upper, shift, out)
     return Compared(Call("cholesky", memory), x, prepared) if check else prepared
 

@@ -17,6 +17,7 @@ from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
+from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 
@@ -116,6 +117,7 @@ class _Lu(Routine[LuResult]):
     def __init__(self, call: Call, a: Any, p_indices: bool, out: Any) -> None:
         self.a = Operand.matrix(call, as_factored(call, lazy_operand(call, a)), "the matrix")
         _core.check_lu(call.who, self.a.factor)
+        check_flags(call.who, p_indices=p_indices)
         self.p_indices = p_indices
         n, self.dtype = self.a.shape[0], self.a.dtype
         tile = (_core.lu_tile(n), _core.lu_tile(n))
@@ -234,7 +236,8 @@ def lu_factor(a: Any, /, *, out: Any = None, memory: int | str | None = None) ->
     a : Array, Expression or ndarray, n x n
         float32, float64, complex64 or complex128; on disk, in memory, or computed where it is loaded.
     out : path, Array or ndarray, optional
-        Where the factor goes, as in `cholesky`. Default: scratch.
+        Where `lu` goes, as in `cholesky`: one array, for `flagstone.open`. `piv` is in memory alone; store it
+        beside, or take `lu`, whose group `open_factor` opens. Default: scratch.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 

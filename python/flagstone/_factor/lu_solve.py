@@ -15,15 +15,13 @@ from .._expression.operand import lazy_operand
 from .._linalg.operands import as_factored
 from .._resume.openers import old_output, operand, told_values
 from .._resume.registers import Again, resumable
+from .._runtime.arguments import array_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .diagonal import FactorDiagonal
-from .right import Right
+from .right import Right, checked_trans
 
-__all__ = ["TRANS", "LuSolve", "lu_solve"]
-
-#: What is solved with: the matrix, its transpose, its adjoint.
-TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
+__all__ = ["LuSolve", "lu_solve"]
 
 
 class LuSolve(Routine[Any]):
@@ -35,9 +33,7 @@ class LuSolve(Routine[Any]):
         """`warns`: whether of a condition that the diagonal of U tells."""
         self.warns = warns
         self.operation = "lu_solve" if call.who == "lu_solve" else ""
-        if trans not in TRANS:
-            raise ShapeError(f"{call.who}: trans is {trans!r}; one of 0, 1, 2, 'N', 'T', 'C' is needed.")
-        self.trans = TRANS[trans]
+        self.trans = checked_trans(call.who, trans)
         try:
             lu, piv = factor
         except (TypeError, ValueError):
@@ -45,11 +41,11 @@ class LuSolve(Routine[Any]):
         self.lu = Operand.matrix(call, as_factored(call, lazy_operand(call, lu)), "lu")
         if self.lu.transposed or self.lu.conjugated:
             raise ShapeError(f"{call.who}: lu is transposed or conjugated; give it as lu_factor returned it.")
-        self.right = Right(call, b, out, self.lu.dtype)
+        self.pivots = checked_pivots(call, piv, self.lu.shape[0])
+        self.right = Right(call, b, out, self.lu.dtype, [*self.lu.reads, self.pivots])
         _core.check_substitute(
             call.who, _core.TriangularOperand(self.lu.factor, True, True), self.right.b.factor
         )
-        self.pivots = checked_pivots(call, piv, self.lu.shape[0])
         self.diagonal = FactorDiagonal(self.lu.shape[0], self.lu.dtype, False)
         super().__init__(call, [self.right.place])
         call.on(*self.lu.paths, *self.right.b.paths)
@@ -97,7 +93,7 @@ class LuSolve(Routine[Any]):
 
 def checked_pivots(call: Call, piv: Any, n: int) -> NDArray[np.int64]:
     """Return the exchanges of rows: n whole numbers, none above its own row."""
-    pivots = np.asarray(piv)
+    pivots = array_of(call.who, "piv", piv)
     good = pivots.shape == (n,) and pivots.dtype.kind in "iu"
     if not good or (n > 0 and ((pivots < np.arange(n)).any() or pivots.max() >= n)):
         raise ShapeError(

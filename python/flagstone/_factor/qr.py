@@ -11,14 +11,14 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand
-from .._errors.classes import FormatError, ShapeError
+from .._errors.classes import FormatError
 from .._expression.operand import lazy_operand
 from .._output.codec_choice import Choice
 from .._output.parts import Part, PartsPlace
 from .._output.place import Place
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
-from .._runtime.arguments import unmasked
+from .._runtime.arguments import array_of, one_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .lu import LuResult, opened_lu
@@ -47,7 +47,7 @@ def matrix_operand(call: Call, given: Any, name: str = "x") -> Operand:
     """Return a matrix of floats as the core takes it; integers in memory become float64."""
     given = lazy_operand(call, given)
     if not isinstance(given, Array):
-        values = np.asarray(unmasked(call.who, given))
+        values = array_of(call.who, name, given)
         if values.dtype.kind in "biu" or values.dtype == np.float16:
             call.room(f"{name} in float64", values.size * 8)
             values = values.astype(np.float64)
@@ -59,9 +59,7 @@ class _Qr(Routine[Any]):
     """The checked arguments of one factorization; of an LQ, of that of the adjoint."""
 
     def __init__(self, call: Call, x: Any, mode: str, out: Any, left: bool) -> None:
-        if mode not in _MODES:
-            raise ShapeError(f"{call.who}: mode is {mode!r}; choose 'reduced', 'complete', 'r' or 'raw'.")
-        self.mode, self.left = mode, left
+        self.mode, self.left = one_of(call.who, "mode", mode, *_MODES), left
         self.operation = call.who
         self.x = matrix_operand(call, x)
         self.a = _core.Operand(self.x.core, self.x.transposed ^ left, self.x.conjugated ^ left)
@@ -236,7 +234,7 @@ def _lq_again(path: str, told: dict[str, Any]) -> Again:
 
 
 def open_factor(path: str | os.PathLike[str]) -> QrFactor | LuResult:
-    """Open a factor that ``qr(x, mode="raw", out=path)`` or ``lu(a, out=path)`` left.
+    """Open a factor that ``lu(a, out=path)``, or qr or lq with ``mode="raw"``, left.
 
     Parameters
     ----------
@@ -251,7 +249,7 @@ def open_factor(path: str | os.PathLike[str]) -> QrFactor | LuResult:
     Raises
     ------
     FormatError
-        The group holds no factor.
+        The group holds no factor: one array, as `cholesky` and `lu_factor` store it, or an explicit Q.
 
     Notes
     -----
@@ -264,4 +262,12 @@ def open_factor(path: str | os.PathLike[str]) -> QrFactor | LuResult:
         return opened_qr(where, about["qr"])
     if "lu" in about:
         return opened_lu(where, about["lu"])
-    raise FormatError(f"open_factor: '{where}' holds no factor; give the path that was out= of qr or lu.")
+    if about.get("routine") in ("qr", "lq"):
+        raise FormatError(
+            f"open_factor: '{where}' holds Q and {'L' if about['routine'] == 'lq' else 'R'} as arrays; open "
+            "each by its name in the group, or give the path of a factor with mode='raw'."
+        )
+    raise FormatError(
+        f"open_factor: '{where}' holds no factor of several parts; give the path that was out= of lu, or of "
+        "qr or lq with mode='raw' (cholesky and lu_factor store one array, for open; piv is the caller's)."
+    )

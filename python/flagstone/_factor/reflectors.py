@@ -15,7 +15,7 @@ from .._lazy.creation import planned
 from .._output.codec_choice import Choice
 from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
-from .._runtime.arguments import unmasked
+from .._runtime.arguments import array_of, check_flags, one_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 
@@ -82,12 +82,12 @@ class _Apply(Routine[Any]):
             raise TypeError(
                 f"apply_q: f is {type(f).__name__}; the factor that qr(x, mode='raw') returns is needed."
             )
-        if side not in ("left", "right"):
-            raise ShapeError(f"apply_q: side is {side!r}; choose 'left' or 'right'.")
+        check_flags("apply_q", trans=trans)
+        one_of("apply_q", "side", side, "left", "right")
         self.f, self.right, self.vector = f, side == "right", False
         b = lazy_operand(call, b)
         if not isinstance(b, Array):
-            b = np.asarray(unmasked("apply_q", b))
+            b = array_of("apply_q", "b", b)
             if b.dtype != f.dtype and np.result_type(b.dtype, f.dtype) == f.dtype:
                 b = b.astype(f.dtype)
             self.vector = b.ndim == 1

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand
 from .._errors.classes import ShapeError
+from .._errors.messages import shown
 from .._expression.expression import Expression, as_expression, cast
 from .._expression.operand import as_array, lazy_operand
-from .._linalg.operands import dimensions
 from .._output.create import from_numpy
 from .._output.place import IN_MEMORY, Place
-from .._runtime.arguments import unmasked
+from .._runtime.arguments import array_of
 from .._runtime.call import Call
 
-__all__ = ["Right"]
+__all__ = ["Right", "checked_trans"]
+
+#: What is solved with: the matrix, its transpose, its adjoint.
+_TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
 class Right:
     """The right-hand sides of one solve, and where the solution goes.
 
     A vector or an ndarray gives an ndarray, unless it is an Array (then an Array in memory) or `out` says
-    where; an Array of two dimensions gives an Array.
+    where; an Array of two dimensions gives an Array. `beside`: memory that is read beside b's while the
+    solution is written (factors, pivots); where `out` lies there too, the solution is made aside.
     """
 
-    def __init__(self, call: Call, b: Any, out: Any, dtype: np.dtype[Any]) -> None:
-        self.vector = dimensions(b) == 1
+    def __init__(
+        self, call: Call, b: Any, out: Any, dtype: np.dtype[Any], beside: Sequence[NDArray[Any]]
+    ) -> None:
+        b = b if hasattr(b, "ndim") else array_of(call.who, "b", b)
+        self.vector = b.ndim == 1
         self.stored = self.is_stored(b)
         if self.vector and not (out is None or isinstance(out, np.ndarray)):
             raise ShapeError(
@@ -50,7 +59,7 @@ class Right:
         target = IN_MEMORY if in_memory else out
         self.place = Place(call, (n, m), dtype, target, tile, called="solution", advice="they must agree")
         self.place.chunks = tile
-        self.place.reads = None if in_memory else self.b.reads
+        self.place.reads = None if in_memory else [*self.b.reads, *beside]
 
     @staticmethod
     def is_stored(b: Any) -> bool:
@@ -74,10 +83,17 @@ def _matrix(call: Call, b: Any, dtype: np.dtype[Any]) -> Any:
             whole = b.dtype != dtype and b.dtype.kind in "biu" and np.result_type(b.dtype, dtype) == dtype
             return as_array(call, cast(as_expression(b, call.who), dtype)) if whole else b
         call.room("the vector b", b.nbytes)
-    values = np.asarray(unmasked(call.who, b))
+    values = array_of(call.who, "b", b)
     if values.ndim == 1:
         values = values[:, None]
     if values.dtype == dtype or values.dtype.kind not in "biufc" or np.result_type(values, dtype) != dtype:
         return values
     call.room(f"b in {dtype}", values.size * dtype.itemsize)
     return values.astype(dtype)
+
+
+def checked_trans(who: str, trans: Any) -> int:
+    """Return what is solved with: the matrix (0), its transpose (1), its adjoint (2)."""
+    if not isinstance(trans, (int, np.integer, str)) or trans not in _TRANS:
+        raise ShapeError(f"{who}: trans is {shown(trans)}; one of 0, 1, 2, 'N', 'T', 'C' is needed.")
+    return _TRANS[trans]

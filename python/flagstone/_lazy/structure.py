@@ -8,12 +8,13 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.handle import Lazy, derived, lazy_array
+from .._array.handle import Lazy, derived, is_transposed, lazy_array
 from .._errors.classes import ShapeError
 from .._expression.expression import Expression, as_expression, where
 from .._resume.identity import identity
 from .._resume.openers import operand, told_values
 from .._resume.registers import opener
+from .._runtime.arguments import array_of, check_flags, one_of
 from .generated import below_diagonal
 from .mapped import core_of, member
 
@@ -24,6 +25,7 @@ __all__ = [
 
 _TRIANGLE = "triangle"  #: among our attributes, and of what is kept beside a handle
 _SEEN = "seen"  #: beside a handle: what `symmetric`, `hermitian`, `triangular` made it
+_OTHER = {"lower": "upper", "upper": "lower"}
 _TOLD = [[kind, uplo] for kind in ("symmetric", "hermitian") for uplo in ("lower", "upper")]
 
 
@@ -82,6 +84,7 @@ def triangular(A: Any, /, uplo: str = "lower", unit_diagonal: bool = False) -> A
         Read-only, an operand of every routine. A pass over all of it moves the triangle's bytes once;
         products with it (trmm) leave out tiles beside the triangle: half of the flops.
     """
+    check_flags("triangular", unit_diagonal=unit_diagonal)
     return _structured("triangular", A, uplo, bool(unit_diagonal))
 
 
@@ -106,9 +109,14 @@ def triangle_of(stored: Any) -> list[str] | None:
 
 
 def triangular_side(given: Any) -> str | None:
-    """Return "lower" or "upper" of what `triangular` made, None of anything else."""
-    kind, uplo = derived(given).get(_SEEN, (None, None)) if isinstance(given, Array) else (None, None)
-    return uplo if kind == "triangular" else None
+    """Return "lower" or "upper" of what `triangular` made, as it is seen; None of anything else.
+
+    What is kept beside a handle is that of all its views: a transposed one has the other triangle.
+    """
+    seen: list[str] = derived(given).get(_SEEN, []) if isinstance(given, Array) else []
+    if seen[:1] != ["triangular"]:
+        return None
+    return _OTHER[seen[1]] if is_transposed(given) else seen[1]
 
 
 def mirrored(given: Any) -> tuple[Expression, Expression] | None:
@@ -131,9 +139,8 @@ def seen_whole(stored: Any) -> Any:
 
 
 def _structured(kind: str, given: Any, uplo: str, unit_diagonal: bool) -> Array:
-    if uplo not in ("lower", "upper"):
-        raise ShapeError(f"{kind}: uplo is {uplo!r}; 'lower' or 'upper' is needed.")
-    one = member(kind, given)
+    one_of(kind, "uplo", uplo, "lower", "upper")
+    one = member(kind, given if hasattr(given, "dtype") else array_of(kind, "A", given))
     shape = tuple(one.shape)
     square = len(shape) == 2 and shape[0] == shape[1]
     if not square and (len(shape) != 2 or kind != "triangular"):

@@ -15,7 +15,7 @@ from .._errors.classes import ShapeError
 from .._expression.expression import Expression, as_expression, cast
 from .._expression.operand import as_array
 from .._expression.reductions import Reduced
-from .._runtime.arguments import unmasked
+from .._runtime.arguments import array_of, unmasked
 from .._runtime.call import Call
 
 __all__ = ["Vectors", "as_factored", "dimensions", "promoted"]
@@ -69,12 +69,15 @@ def as_factored(call: Call, given: Any) -> Any:
 
     What is on disk, or computed, is converted where it is loaded.
     """
+    if hasattr(given, "_fields"):  # LuFactor, QrResult
+        made = type(given).__name__
+        raise TypeError(f"{call.who}: a {made}, of several parts, was given; a matrix is needed.")
     if isinstance(given, Array):
         if given.dtype.kind not in "biu" and given.dtype != np.float16:
             return given
         call.remark = f"the matrix is {given.dtype}, converted to float64 where it is loaded"
         return as_array(call, cast(as_expression(given, call.who), np.dtype(np.float64)))
-    values = np.asarray(unmasked(call.who, given))
+    values = array_of(call.who, "the matrix", given)
     if values.dtype.kind not in "biu" and values.dtype != np.float16:
         return values
     call.room("the matrix in float64", values.size * 8)

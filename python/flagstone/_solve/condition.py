@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._errors.classes import NumericalError, ShapeError
+from .._errors.messages import shown
 from .._expression.operand import lazy_operand
 from .._factor.cholesky import cholesky_call
 from .._factor.diagonal import warn_of
@@ -25,7 +26,7 @@ from .._runtime.routine import Prepared, Routine, least_of, routine
 from .._runtime.runtime import current, remember, stats
 from .one_norm import COLUMNS, MOST, one_norm
 from .singular import spectral
-from .systems import Solve, kind_of, matrix, triangle
+from .systems import Solve, cholesky_factor, kind_of, matrix, triangle
 
 __all__ = ["Conditioned", "cond"]
 
@@ -83,7 +84,7 @@ class _Estimate:
         if self.kind == "gen":
             return LuSolve(call, factor, b, trans, out, warns=False)
         if self.kind == "pos":
-            lower, is_lower = factor if isinstance(factor, tuple) else (factor, True)
+            lower, is_lower = cholesky_factor(call, factor)
             given = matrix(call, lower)
             first = triangle(given, True, 0) if is_lower else triangle(given, False, 2)
             return Solve(call, given, [first, first.adjoint()], b, out, warns=False)
@@ -208,15 +209,15 @@ class Conditioned:
         return replace(together(self.what, plans), note=self.estimate.note)
 
     def run(self) -> tuple[Any, float]:
-        """Do it."""
+        """Do it; the estimate first, for `out` may be the matrix, which is read where there is no factor."""
         one = self.estimate
         one.call.check_chain(self.least())
         one.make()
-        x = self._solve(one.factor).run()
-        done = stats()
         condition = one.value()
         one.tell(self.what)
-        remember(current(), together(self.what, [stats(), done]))
+        done = stats()
+        x = self._solve(one.factor).run()
+        remember(current(), together(self.what, [done, stats()]))
         warn_of("solve", "is estimated as", condition, one.dtype)
         return x, 1 / condition if condition else float("inf")
 
@@ -268,14 +269,14 @@ def cond(
     of its inverse to a residual of 1e-6 of them, R on disk: two reads of R a pass, some ten to thirty each.
     """
     call = Call("cond", memory)
-    if np.ndim(p):
+    if isinstance(p, (list, tuple)) or (hasattr(p, "ndim") and p.ndim > 0):
         raise ShapeError("cond: p is an array; 1, 2, inf or None is needed.")
     if p is None or p == 2:
         if factor is not None:
             raise ShapeError("cond: a factor is of use where p is 1 or inf; leave it out.")
         return spectral(call, x)
     if p not in (1, np.inf):
-        raise ShapeError(f"cond: p is {p!r}; 1, 2, inf or None is needed.")
+        raise ShapeError(f"cond: p is {shown(p)}; 1, 2, inf or None is needed.")
     if isinstance(factor, LuFactor) and kind_of(call, assume_a) != "gen":
         raise ShapeError(f"cond: factor is an LU and assume_a is {assume_a!r}; they must agree.")
     return _Cond(_Estimate(call, x, assume_a, p != 1, factor))

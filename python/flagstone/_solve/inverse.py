@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._errors.classes import ShapeError
+from .._errors.messages import shown
 from .._factor.cholesky import cholesky_call
 from .._factor.lu import LuFactor, lu_call
 from .._lazy.creation import eye
@@ -19,11 +20,12 @@ from .._lazy.structure import triangular_side
 from .._linalg.operands import dimensions
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
+from .._runtime.arguments import array_of
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import At, Prepared, Routine, routine
 from .._runtime.runtime import current, remember, stats
-from .systems import Solve, kind_of, matrix, solver, triangle
+from .systems import Solve, cholesky_factor, kind_of, matrix, solver, triangle
 
 __all__ = ["Slogdet", "det", "inv", "inv_diagonal", "slogdet"]
 
@@ -53,12 +55,12 @@ class _Determinant:
         self.given: LuFactor | None = None
         if isinstance(a, LuFactor):
             self.given = a
-        elif assume_a in ("pos", "positive definite"):
+        elif isinstance(assume_a, str) and assume_a in ("pos", "positive definite"):
             self.factor = cholesky_call(call, a, None)
-        elif assume_a in ("gen", "general"):
+        elif isinstance(assume_a, str) and assume_a in ("gen", "general"):
             self.factor = lu_call(call, a, None)
         else:
-            raise ShapeError(f"{call.who}: assume_a is {assume_a!r}; 'gen' or 'pos' is needed.")
+            raise ShapeError(f"{call.who}: assume_a is {shown(assume_a)}; 'gen' or 'pos' is needed.")
         self.call = call
 
     def plan(self) -> Plan:
@@ -216,7 +218,7 @@ def inv(
     as many); of an upper triangle n³, of a lower one n³/3, where chunks above the diagonal are absent.
     Where A⁻¹ B is wanted, `solve` takes less and is more accurate.
     """
-    given = a if hasattr(a, "dtype") else np.asarray(a)
+    given = a if hasattr(a, "dtype") else array_of("inv", "the matrix", a)
     if dimensions(given) != 2:
         raise ShapeError(f"inv: the matrix has {dimensions(given)} dimensions; 2 are needed.")
     dtype = np.result_type(given.dtype, np.float32 if given.dtype.kind in "fc" else np.float64)
@@ -264,6 +266,11 @@ class _InverseDiagonal:
     def __init__(self, call: Call, a: Any, factor: Any) -> None:
         self.call, self.factor = call, factor
         self.routine: Routine[Any] | None = None
+        if factor is not None:
+            factor, lower = cholesky_factor(call, factor)
+            if not lower:
+                raise ShapeError(f"{call.who}: factor is the upper one; give the lower one, its adjoint.")
+            self.factor = factor
         given = matrix(call, a if factor is None else factor)
         if factor is None:
             self.routine = cholesky_call(call, a, None)

@@ -27,6 +27,7 @@ from .systems import Solve, matrix, triangle
 __all__ = ["spectral"]
 
 _MOST = 4096  # columns of R whose singular values are computed, in memory
+_COPIES = 4  # of R, in memory: it, what LAPACK overwrites, and its work
 _TOL = 1e-6  # of squares of singular values
 _BLOCK = 4  # vectors at a time
 _USUAL = 15  # passes of such a block, each two reads of R
@@ -46,19 +47,29 @@ class _InMemory:
 
     def __init__(self, call: Call, x: Any) -> None:
         self.call, self.x = call, x
+        dtype = np.dtype(x.dtype) if hasattr(x, "dtype") else np.asarray(x).dtype
+        factored = dtype.kind in "fc" and dtype != np.float16  # the others in float64
+        item = dtype.itemsize if factored else 8
+        self.held = _COPIES * np.shape(x)[1] ** 2 * item
 
     def least(self, beside: int = 0) -> int:
-        """Return the least limit."""
-        return least_of(qr, self.x, mode="r", memory=self.call.memory)
+        """Return the least limit: of the QR, and of the singular values after it."""
+        after = int(_core.resident_bytes() + self.held + _core.allowed_drift)
+        return max(least_of(qr, self.x, mode="r", memory=self.call.memory), after) + beside
 
     def plan(self) -> Plan:
         """Count it."""
-        return replace(qr.plan(self.x, mode="r", memory=self.call.memory), note="singular values of R")
+        counted = qr.plan(self.x, mode="r", memory=self.call.memory)
+        return replace(
+            counted, note="singular values of R",
+            least_memory=max(counted.least_memory, self.call.rounded(self.least())),
+        )  # fmt: skip
 
     def run(self) -> float:
         """Do it."""
+        self.call.check_chain(self.least())
         r = qr(self.x, mode="r", memory=self.call.memory)
-        self.call.room("R and its singular values", 4 * r.nbytes)
+        self.call.room("R and its singular values", self.held)
         s = np.linalg.svd(np.asarray(r), compute_uv=False)
         return float(s[0] / s[-1]) if s[-1] > 0 else float("inf")
 

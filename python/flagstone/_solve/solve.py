@@ -6,15 +6,17 @@ from typing import Any
 
 from .. import _core
 from .._errors.classes import ShapeError
+from .._errors.messages import shown
 from .._factor.compared import Compared
-from .._factor.lu_solve import TRANS
+from .._factor.right import checked_trans
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
+from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.routine import Prepared, routine
 from .condition import Conditioned
 from .refine import Mixed
-from .systems import Solve, kind_of, matrix, solver, triangle
+from .systems import Solve, cholesky_factor, kind_of, matrix, solver, triangle
 
 __all__ = ["cho_solve", "solve", "solve_triangular"]
 
@@ -55,12 +57,12 @@ def cho_solve(c: Any, b: Any, /, *, out: Any = None, memory: int | str | None = 
     group of columns of x that fits into half of the limit, b once; writes s n m.
     """
     call = Call("cho_solve", memory)
-    factor, lower = c if isinstance(c, tuple) else (c, True)
+    factor, lower = cholesky_factor(call, c)
     given = matrix(call, factor)
-    first = _core.TriangularOperand(given.factor, bool(lower), False)
+    first = _core.TriangularOperand(given.factor, lower, False)
     if not lower:  # a = Uᴴ U
         first = first.adjoint()
-    return Solve(call, given, [first, first.adjoint()], b, out, told={"lower": bool(lower)})
+    return Solve(call, given, [first, first.adjoint()], b, out, told={"lower": lower})
 
 
 @resumable("cho_solve")
@@ -120,9 +122,8 @@ def solve_triangular(
     columns of x that fits into half of the limit, b once; writes s n m.
     """
     call = Call("solve_triangular", memory)
-    if trans not in TRANS:
-        raise ShapeError(f"solve_triangular: trans is {trans!r}; one of 0, 1, 2, 'N', 'T', 'C' is needed.")
-    given, how = matrix(call, a), TRANS[trans]
+    check_flags("solve_triangular", lower=lower, unit_diagonal=unit_diagonal)
+    given, how = matrix(call, a), checked_trans(call.who, trans)
     told = {"trans": how, "lower": bool(lower), "unit_diagonal": bool(unit_diagonal)}
     return Solve(call, given, [triangle(given, bool(lower), how, bool(unit_diagonal))], b, out, told=told)
 
@@ -204,10 +205,9 @@ def solve(
     with each refinement and in the end, usually three; b, x and residuals are held in memory.
     """
     call = Call("solve", memory)
-    if precision not in (None, "mixed"):
-        raise ShapeError(f"solve: precision is {precision!r}; 'mixed' or None is needed.")
-    if not isinstance(rcond, bool):
-        raise ShapeError(f"solve: rcond is {rcond!r}; True asks for an estimate, False for none.")
+    if precision is not None and (not isinstance(precision, str) or precision != "mixed"):
+        raise ShapeError(f"solve: precision is {shown(precision)}; 'mixed' or None is needed.")
+    check_flags("solve", rcond=rcond, check=check)
     if precision is not None and rcond:
         raise ShapeError("solve: rcond is of the factor in full precision; leave precision or rcond out.")
     if check and kind_of(call, assume_a) != "pos":

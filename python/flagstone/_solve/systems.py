@@ -8,6 +8,7 @@ from .. import _core
 from .._array.array import shape_text
 from .._array.handle import Operand
 from .._errors.classes import ShapeError
+from .._errors.messages import shown
 from .._expression.operand import lazy_operand
 from .._factor.cholesky import cholesky_flops
 from .._factor.diagonal import FactorDiagonal
@@ -15,10 +16,11 @@ from .._factor.lu import lu_flops
 from .._factor.right import Right
 from .._lazy.structure import triangular_side
 from .._linalg.operands import as_factored
+from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 
-__all__ = ["Solve", "kind_of", "matrix", "solver", "triangle"]
+__all__ = ["Solve", "cholesky_factor", "kind_of", "matrix", "solver", "triangle"]
 
 _GENERAL = (
     "gen", "general", "sym", "symmetric", "her", "hermitian", "diagonal", "tridiagonal", "banded",
@@ -38,7 +40,7 @@ class Solve(Routine[Any]):
         """
         self.operation, self.told = "" if told is None else call.who, told or {}
         self.matrix, self.factors, self.warns = matrix, factors, warns
-        self.right = Right(call, b, out, matrix.dtype)
+        self.right = Right(call, b, out, matrix.dtype, matrix.reads)
         self.diagonal = FactorDiagonal(matrix.shape[0], matrix.dtype, len(factors) == 2)
         _core.check_substitute(call.who, factors[0], self.right.b.factor)
         super().__init__(call, [self.right.place])
@@ -139,6 +141,19 @@ def matrix(call: Call, a: Any) -> Operand:
     return Operand.matrix(call, as_factored(call, lazy_operand(call, a)), "the matrix")
 
 
+def cholesky_factor(call: Call, given: Any) -> tuple[Any, bool]:
+    """Return a Cholesky factor and whether it is the lower one: alone it is, in a pair that is said."""
+    if not isinstance(given, tuple):
+        return given, True
+    if len(given) != 2 or hasattr(given, "_fields"):
+        raise TypeError(
+            f"{call.who}: the factor is a {type(given).__name__} of {len(given)} parts; what cholesky "
+            "returned, or a pair (factor, lower), is needed."
+        )
+    check_flags(call.who, lower=given[1])
+    return given[0], bool(given[1])
+
+
 def triangle(given: Operand, lower: bool, trans: int, unit: bool = False) -> _core.TriangularOperand:
     """Return a triangle of a matrix, of its transpose (1) or its adjoint (2)."""
     turned, conjugated = trans > 0, trans == 2 and given.dtype.kind == "c"
@@ -148,14 +163,15 @@ def triangle(given: Operand, lower: bool, trans: int, unit: bool = False) -> _co
 
 def kind_of(call: Call, assume_a: str) -> str:
     """Return which algorithm SciPy's word for a matrix asks for: "pos", "lower", "upper" or "gen"."""
-    if assume_a in ("lower triangular", "upper triangular"):
-        return assume_a.split()[0]
-    if assume_a in ("pos", "positive definite"):
+    word = assume_a if isinstance(assume_a, str) else ""
+    if word in ("lower triangular", "upper triangular"):
+        return word.split()[0]
+    if word in ("pos", "positive definite"):
         return "pos"
-    if assume_a in _GENERAL:
+    if word in _GENERAL:
         return "gen"
     raise ShapeError(
-        f"{call.who}: assume_a is {assume_a!r}; one of 'pos', 'lower triangular', 'upper triangular', "
+        f"{call.who}: assume_a is {shown(assume_a)}; one of 'pos', 'lower triangular', 'upper triangular', "
         f"{', '.join(map(repr, _GENERAL))} is needed."
     )
 
