@@ -123,6 +123,7 @@ TEST(TileTasks, WhatIsConjugatedHasRoomWhereverItLies) {
             const Array result = place == 2 ? create_zarr_array(stored, {n, n}, Dtype::complex128, {.chunks = {n, n}})
                                             : laid(c, n, n, place == 1);
             RuntimeOptions options;
+            options.workers = 2;
             options.scratch = std::filesystem::temp_directory_path();
             const auto ring = make_ring();
             Executor(*ring, options, {options.scratch, "test", {}}, 16 * MiB, {}).run([&](Graph& graph) {
