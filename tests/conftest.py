@@ -44,6 +44,22 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20240607)
 
 
+def _code_of(code: str, given: dict) -> str:
+    """Code that has `given` at hand, and prints what it assigned to `result`."""
+    return (
+        "import json, sys, os\nimport numpy as np\nimport flagstone as fl\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        f"globals().update(json.loads({json.dumps(given)!r}))\nresult = None\n"
+        + textwrap.dedent(code)
+        + "\nprint('RESULT' + json.dumps(result))\n"
+    )
+
+
+def _result_of(done: subprocess.CompletedProcess[str]):
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.rpartition("RESULT")[2])
+
+
 @pytest.fixture
 def isolated(tmp_path):
     """Runs Python code in a process of its own, in tmp_path; returns what it assigned to `result`."""
@@ -51,39 +67,30 @@ def isolated(tmp_path):
     def run(
         code: str, *, env: dict[str, str] | None = None, timeout: float = 300, check: bool = True, **values
     ):
-        given = json.dumps(values)
-        text = (
-            "import json, sys, os\nimport numpy as np\nimport flagstone as fl\n"
-            f"sys.path.insert(0, {str(ROOT)!r})\n"
-            f"globals().update(json.loads({given!r}))\nresult = None\n"
-            + textwrap.dedent(code)
-            + "\nprint('RESULT' + json.dumps(result))\n"
-        )
         done = subprocess.run(
-            [sys.executable, "-c", text],
+            [sys.executable, "-c", _code_of(code, values)],
             cwd=tmp_path,
             env={**os.environ, **(env or {})},
             capture_output=True,
             text=True,
             timeout=timeout,
         )
-        if not check:
-            return done
-        assert done.returncode == 0, done.stderr[-4000:]
-        return json.loads(done.stdout.rpartition("RESULT")[2])
+        return _result_of(done) if check else done
 
     return run
 
 
 @pytest.fixture
-def checkpointed(isolated):
-    """Runs code with checkpoints at every opportunity; `kill`: its prologue ends it after so many."""
+def checkpointed(tmp_path):
+    """As `isolated`, with checkpoints at every opportunity; `kill`: its prologue ends it after so many."""
+    from tests.support import forked
 
     def run(code: str, kill: int = 0, **values):
-        always = {"FLAGSTONE_CHECKPOINT_SECONDS": "0"}
-        done = isolated(code, env=always, kill=kill, check=not kill, **values)
-        if kill:
-            assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+        always = {**os.environ, "FLAGSTONE_CHECKPOINT_SECONDS": "0"}
+        done = forked.run(_code_of(code, {**values, "kill": kill}), tmp_path, always, 300)
+        if not kill:
+            return _result_of(done)
+        assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
         return done
 
     return run

@@ -1,8 +1,8 @@
 """1, inf, max and Frobenius norm of a float64 matrix on disk: time ÷ one read at the disk's raw rate.
 
-The raw rate is fio's with direct I/O, 1 MiB blocks at depth 16, measured in turn with each norm (a shared disk
-moves by half within a minute, so a norm answers for the reads beside it alone); medians; caches dropped. The
-norms are checked against NumPy's of row blocks.
+The raw rate is fio's with direct I/O, 1 MiB blocks at depth 16, measured in turn with each norm: a shared
+disk moves by half within a minute, so a norm answers for the reads beside it alone. Medians; caches dropped.
+The norms are checked against NumPy's of row blocks.
 """
 
 from __future__ import annotations

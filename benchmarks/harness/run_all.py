@@ -59,6 +59,7 @@ SCRIPTS = {
     "resume": "storage",
     "peers": "peers",
     "paper": "stencil",
+    "kernels": "stencil",
 }
 
 

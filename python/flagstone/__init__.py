@@ -68,13 +68,11 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._labels.train import train_labels
     from ._lazy.computed import from_function, kernel_matrix
     from ._lazy.creation import (
-        arange,
         empty,
         empty_like,
         eye,
         full,
         full_like,
-        linspace,
         meshgrid,
         ones,
         ones_like,
@@ -86,6 +84,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     )
     from ._lazy.join import concat, stack, unstack
     from ._lazy.places import broadcast_to, expand_dims, flip, repeat, roll, squeeze, tile
+    from ._lazy.spaced import arange, linspace
     from ._lazy.structure import hermitian, symmetric, triangular
     from ._linalg.covariance import corrcoef, cov
     from ._linalg.matmul import matmul
@@ -318,13 +317,11 @@ def _load_namespace() -> dict[str, object]:
 def _load_lazy() -> dict[str, object]:
     from ._lazy.computed import from_function, kernel_matrix
     from ._lazy.creation import (
-        arange,
         empty,
         empty_like,
         eye,
         full,
         full_like,
-        linspace,
         meshgrid,
         ones,
         ones_like,
@@ -336,6 +333,7 @@ def _load_lazy() -> dict[str, object]:
     )
     from ._lazy.join import concat, stack, unstack
     from ._lazy.places import broadcast_to, expand_dims, flip, repeat, roll, squeeze, tile
+    from ._lazy.spaced import arange, linspace
     from ._lazy.structure import hermitian, symmetric, triangular
 
     return locals()
@@ -354,6 +352,7 @@ _LOADED_BY = {
 
 def _operators() -> _dispatch.Dispatch:
     from ._along.numpy_functions import numpy_function
+    from ._edges.numbered import numbered
     from ._expression import compute, expression, functions, reductions, slicing
     from ._lazy.functions import by_numpy_name
     from ._linalg.matmul import matmul
@@ -377,6 +376,7 @@ def _operators() -> _dispatch.Dispatch:
         compute=compute.compute,
         matmul=matmul,
         sparse=by_name,
+        numbered=numbered,
         resize=resize,
         placed=by_numpy_name,
         columns=columns_of,

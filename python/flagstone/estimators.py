@@ -3,14 +3,14 @@
 from ._estimators.base import NotFittedError
 from ._estimators.clusters import KMeans
 from ._estimators.components import PCA, TruncatedSVD
-from ._estimators.gaussian_process import GaussianProcessRegressor
-from ._estimators.kernel_ridge import KernelRidge
 from ._estimators.label_trees import Parabel, PfastreXML
 from ._estimators.linear import LinearRegression, Ridge, RidgeCV
 from ._estimators.model_file import open_model
 from ._estimators.neighbours import NearestNeighbors
 from ._estimators.spectral_embedding import SpectralEmbedding
 from ._estimators.topic_model import TopicModel
+from ._kernel_methods.gaussian_process import GaussianProcessRegressor
+from ._kernel_methods.kernel_ridge import KernelRidge
 
 __all__ = [
     "PCA", "GaussianProcessRegressor", "KMeans", "KernelRidge", "LinearRegression", "NearestNeighbors",

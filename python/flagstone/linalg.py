@@ -1,7 +1,8 @@
 """Dense linear algebra on matrices that are larger than memory."""
 
 from ._factor.cholesky import cholesky
-from ._factor.lu import LuFactor, LuResult, lu, lu_factor, lu_solve
+from ._factor.lu import LuFactor, LuResult, lu, lu_factor
+from ._factor.lu_solve import lu_solve
 from ._factor.qr import QrResult, lq, open_factor, qr
 from ._factor.reflectors import QrFactor, apply_q
 from ._linalg.matmul import matmul

@@ -98,6 +98,7 @@ REFUSED = {
     "shape": (lambda: fl.from_function(wave, (2, -1)), fl.ShapeError, "must not be negative"),
     "key": (lambda: fl.from_function(wave, (2, 2), key=7), TypeError, "a text is needed"),
     "dtype": (lambda: fl.from_function(wave, (2, 2), "U3"), TypeError, "choose a number"),
+    "no dtype": (lambda: fl.from_function(wave, (2, 2), "foo"), TypeError, "a NumPy dtype is needed"),
     "shape of a block": (
         lambda: np.asarray(fl.from_function(lambda i, j: np.ones(3), (300, 300))),
         fl.ShapeError,

@@ -337,20 +337,20 @@ def test_small_writes_stay_within_the_limit(isolated):
         _core.reset_peak_resident()
         before = int(open("/proc/self/io").read().split("write_bytes: ")[1].split()[0])
         with fl.Runtime(memory=limit), fl.transaction("a.zarr"):
-            for turn in range(0, 8192, 16):         # every chunk in part, four times; 128 MiB in all
+            for turn in range(0, 4096, 16):         # every chunk in part, twice; 128 MiB in all
                 A[turn % 2048 : turn % 2048 + 1] = turn
         peak = _core.peak_resident_bytes()
         written = int(open("/proc/self/io").read().split("write_bytes: ")[1].split()[0]) - before
         rows = A[:, 0]
         expected = np.zeros(2048)
-        for turn in range(0, 8192, 16):
+        for turn in range(0, 4096, 16):
             expected[turn % 2048] = turn
         result = [peak, limit, bool((rows == expected).all() and (A[:, 8191] == expected).all()), written]
         """
     )
     assert same
     assert peak <= limit
-    assert written < 4 << 30  # a row crosses 16 chunks of 2 MiB, one or two more than have room: 512 rows
+    assert written < 2 << 30  # a row crosses 16 chunks of 2 MiB, one or two more than have room: 256 rows
 
 
 def test_results_are_memory_like_any_other(tmp_path):

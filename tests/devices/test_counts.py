@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 import flagstone as fl
+from tests.devices.emulated import emulated
 from tests.support.processes import beside, peak_memory, reset_peak
-
-
-def _device(memory, **emulation):
-    return fl.Device("emulated", memory=memory, _emulation=emulation)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +24,7 @@ def panels(tmp_path_factory):
 @pytest.mark.parametrize(("memory", "rows", "cols"), [("26MiB", 1, 1), ("60MiB", 2, 1), ("80MiB", 2, 2)])
 def test_a_product_moves_what_its_formula_says(panels, tmp_path, memory, rows, cols):
     a, b = fl.open(panels / "a.zarr"), fl.open(panels / "b.zarr")
-    with fl.Runtime(memory=beside(900), devices=[_device(memory)]):
+    with fl.Runtime(memory=beside(900), devices=[emulated(memory)]):
         plan = fl.matmul.plan(a, b, out=str(tmp_path / "c.zarr"))
         fl.matmul(a, b, out=str(tmp_path / "c.zarr"))
         done = fl.stats()
@@ -44,7 +41,7 @@ def test_a_product_moves_what_its_formula_says(panels, tmp_path, memory, rows, c
 
 def test_cholesky_that_fits_moves_each_tile_once(store, tmp_path):
     """15 tiles of a 1100² factor: in once, out once, and nothing for a step on the diagonal or a panel."""
-    with fl.Runtime(memory=beside(900), devices=[_device("64MiB")]):
+    with fl.Runtime(memory=beside(900), devices=[emulated("64MiB")]):
         fl.linalg.cholesky(fl.open(store / "k.zarr"), out=str(tmp_path / "l.zarr"))
         host, device = fl.stats().spaces
     tiles = 5 * 6 // 2
@@ -55,7 +52,7 @@ def test_cholesky_that_fits_moves_each_tile_once(store, tmp_path):
 
 
 def test_work_is_shared_out_between_devices(store):
-    with fl.Runtime(devices=[_device("32MiB"), _device("32MiB")], place="rows"):
+    with fl.Runtime(devices=[emulated("32MiB"), emulated("32MiB")], place="rows"):
         fl.linalg.cholesky(fl.open(store / "k.zarr"))
         tasks = [one.tasks for one in fl.stats().spaces[1:]]
     assert sum(tasks) == 50
@@ -64,7 +61,7 @@ def test_work_is_shared_out_between_devices(store):
 
 def test_the_device_counts_what_the_runtime_says(store):
     """And no call of it waits."""
-    with fl.Runtime(memory=beside(900), devices=[_device("64MiB", reorder=1)]) as runtime:
+    with fl.Runtime(memory=beside(900), devices=[emulated("64MiB", reorder=1)]) as runtime:
         fl.linalg.cholesky(fl.open(store / "k.zarr"))
         device = fl.stats().spaces[1]
         counts = runtime._opened[0].counts
@@ -79,7 +76,7 @@ def test_a_device_takes_from_another_what_the_host_gave_up(tmp_path):
     n, edge, tiles = 3000, 384, 36
     rows = np.arange(n)
     fl.from_numpy(0.9 ** np.abs(rows[:, None] - rows), str(tmp_path / "k.zarr"), chunks=(edge, edge))
-    with fl.Runtime(memory=beside(65), devices=[_device("36MiB"), _device("36MiB")], place="rows"):
+    with fl.Runtime(memory=beside(65), devices=[emulated("36MiB"), emulated("36MiB")], place="rows"):
         fl.linalg.cholesky(fl.open(tmp_path / "k.zarr"), out=str(tmp_path / "l.zarr"))
         host, *devices = fl.stats().spaces
     assert host.bytes_in == tiles * edge * edge * 8  # K alone
@@ -91,7 +88,7 @@ def test_a_device_takes_from_another_what_the_host_gave_up(tmp_path):
 
 def test_host_memory_is_locked_within_its_limit_and_given_back(panels, tmp_path):
     a, b = fl.open(panels / "a.zarr"), fl.open(panels / "b.zarr")
-    with fl.Runtime(memory=beside(100), devices=[_device("26MiB")]) as runtime:
+    with fl.Runtime(memory=beside(100), devices=[emulated("26MiB")]) as runtime:
         fl.matmul(a, b, out=str(tmp_path / "c.zarr"))
         host = fl.stats().spaces[0]
         counts = runtime._opened[0].counts
@@ -102,7 +99,7 @@ def test_host_memory_is_locked_within_its_limit_and_given_back(panels, tmp_path)
 @pytest.mark.parametrize("memory", ["8MiB", "12MiB", "24MiB"])
 def test_peaks_stay_within_limits(store, memory):
     limit = beside(300)
-    with fl.Runtime(memory=limit, devices=[_device(memory)]):
+    with fl.Runtime(memory=limit, devices=[emulated(memory)]):
         fl.linalg.cholesky(fl.open(store / "k.zarr"))
         done = fl.stats()
     assert 0 < done.spaces[1].peak <= done.spaces[1].budget <= fl.Device("emulated", memory=memory).memory
@@ -112,7 +109,7 @@ def test_peaks_stay_within_limits(store, memory):
 def test_the_hosts_least_holds_beside_an_emulated_device(panels, tmp_path):
     """By the kernel's count: the device's memory lies in the process and is no part of the host's limit."""
     a, b = fl.open(panels / "a.zarr"), fl.open(panels / "b.zarr")
-    device = _device("64MiB")
+    device = emulated("64MiB")
     with fl.Runtime(memory=beside(900), devices=[device]):
         fl.matmul(a, b, out=str(tmp_path / "first.zarr"))  # once: code is there
         least = fl.matmul.plan(a, b, out=str(tmp_path / "c.zarr")).least_memory

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
+from tests.devices.emulated import emulated
 from tests.support.processes import fingerprint
 
 
@@ -74,15 +75,11 @@ def host(store):
     return bits
 
 
-def _emulated(memory, **emulation):
-    return fl.Device("emulated", memory=memory, _emulation=emulation)
-
-
 #: One roomy device; one that holds little, in any order, whose workspaces overwrite; two, by rows.
 RUNTIMES = {
-    "one": lambda: fl.Runtime(workers=2, devices=[_emulated("48MiB")]),
-    "little": lambda: fl.Runtime(workers=2, devices=[_emulated("24MiB", reorder=3, workspace=4096)]),
-    "two": lambda: fl.Runtime(workers=1, devices=[_emulated("24MiB"), _emulated("32MiB")], place="rows"),
+    "one": lambda: fl.Runtime(workers=2, devices=[emulated("48MiB")]),
+    "little": lambda: fl.Runtime(workers=2, devices=[emulated("24MiB", reorder=3, workspace=4096)]),
+    "two": lambda: fl.Runtime(workers=1, devices=[emulated("24MiB"), emulated("32MiB")], place="rows"),
 }
 
 
@@ -119,7 +116,7 @@ def test_devices_give_the_hosts_bytes(name, runtime, store, host):
 )
 def test_no_task_of_arithmetic_is_left_to_the_host(name, store, host):
     """Where ``strict=True`` refuses whatever has no kernel on its device."""
-    with fl.Runtime(devices=[_emulated("48MiB")], strict=True):
+    with fl.Runtime(devices=[emulated("48MiB")], strict=True):
         found = ROUTINES[name](_opener(store))
         on_host, device = fl.stats().spaces
     assert found == host(name)
@@ -129,7 +126,7 @@ def test_no_task_of_arithmetic_is_left_to_the_host(name, store, host):
 
 def test_a_function_places_tiles(store, host):
     """A checkerboard of the host and a device: every tile is where the function says."""
-    with fl.Runtime(devices=[_emulated("32MiB")], place=lambda i, j: (i + j) % 2):
+    with fl.Runtime(devices=[emulated("32MiB")], place=lambda i, j: (i + j) % 2):
         found = ROUTINES["cholesky"](_opener(store))
         on_host, on_device = fl.stats().spaces
     assert found == host("cholesky")
@@ -137,7 +134,7 @@ def test_a_function_places_tiles(store, host):
 
 
 def test_kernels_that_a_device_lacks_run_on_the_host(store, host):
-    with fl.Runtime(devices=[_emulated("48MiB", lacks=["potrf", "herk"])]):
+    with fl.Runtime(devices=[emulated("48MiB", lacks=["potrf", "herk"])]):
         found = ROUTINES["cholesky"](_opener(store))
         on_host, on_device = fl.stats().spaces
     assert found == host("cholesky")

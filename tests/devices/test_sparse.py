@@ -7,14 +7,11 @@ import pytest
 from scipy.sparse import csr_array
 
 import flagstone as fl
+from tests.devices.emulated import emulated
 from tests.support.processes import beside, fingerprint, random_csr
 
 M, N, EACH = 150_000, 900, 8
 WIDE = 40  # times as many columns: their sums take more than 2 MiB, and panels are added in order
-
-
-def _device(memory, **emulation):
-    return fl.Device("emulated", memory=memory, _emulation=emulation)
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +54,11 @@ CALLS = {
 }
 
 RUNTIMES = {
-    "one": lambda: fl.Runtime(workers=2, devices=[_device("64MiB")]),
+    "one": lambda: fl.Runtime(workers=2, devices=[emulated("64MiB")]),
     "little": lambda: fl.Runtime(
-        workers=2, memory=beside(300), devices=[_device("24MiB", reorder=5, workspace=4096)]
+        workers=2, memory=beside(300), devices=[emulated("24MiB", reorder=5, workspace=4096)]
     ),
-    "two": lambda: fl.Runtime(workers=1, devices=[_device("24MiB"), _device("40MiB")], place="rows"),
+    "two": lambda: fl.Runtime(workers=1, devices=[emulated("24MiB"), emulated("40MiB")], place="rows"),
 }
 
 _host: dict[str, str] = {}
@@ -84,7 +81,7 @@ def test_products_give_the_hosts_bytes(folder, name, runtime):
 def test_a_device_gets_each_value_once_and_x_once(folder, tmp_path):
     """Values of 4 bytes, columns of 2, pointers and ends of stretches of 8; X, which is packed there."""
     a, x = fl.open(folder / "a.zarr"), fl.open(folder / "x.zarr")
-    with fl.Runtime(memory=beside(900), devices=[_device("64MiB")]) as runtime:
+    with fl.Runtime(memory=beside(900), devices=[emulated("64MiB")]) as runtime:
         plan = fl.matmul.plan(a, x, out=tmp_path / "y.zarr")
         fl.matmul(a, x, out=tmp_path / "y.zarr")
         done, counts = fl.stats(), runtime._opened[0].counts
@@ -103,18 +100,18 @@ def test_a_device_gets_each_value_once_and_x_once(folder, tmp_path):
 
 
 def test_a_panel_that_has_no_room_is_refused_with_the_least(folder):
-    with fl.Runtime(devices=[_device("2MiB")]), pytest.raises(fl.BudgetError, match="emulated:0 has 2 MiB"):
+    with fl.Runtime(devices=[emulated("2MiB")]), pytest.raises(fl.BudgetError, match="emulated:0 has 2 MiB"):
         _ = fl.open(folder / "a.zarr") @ np.ones((N, 4), "f4")
 
 
 def test_strict_permits_unpacking_and_nothing_else_of_the_host(folder):
     a, x = fl.open(folder / "a.zarr"), np.ones((N, 16), "f4")
-    with fl.Runtime(devices=[_device("64MiB")], strict=True):
+    with fl.Runtime(devices=[emulated("64MiB")], strict=True):
         _ = a @ x
         host, device = fl.stats().spaces
     assert device.tasks == 3
     assert host.tasks == 3  # panels unpacked
-    lacking = _device("64MiB", lacks=["csr_rows_multiply"])
+    lacking = emulated("64MiB", lacks=["csr_rows_multiply"])
     with (
         fl.Runtime(devices=[lacking], strict=True),
         pytest.raises(fl.Error, match="needs the kernel csr_rows_multiply of float32"),

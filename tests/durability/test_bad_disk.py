@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from tests.support.bad_disk import CALLS, environment
+from tests.support.faults.bad_disk import CALLS, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BEGIN = """
 import errno, traceback
 from pathlib import Path
-from tests.support.bad_disk import FOREVER, Calls, Disk, moments, told
+from tests.support.faults.bad_disk import FOREVER, Calls, Disk, moments, told
 folder, operands = Path("bad").absolute(), Path("good").absolute()
 folder.mkdir(), operands.mkdir()
 runtime = fl.Runtime(io="threads", workers=1, scratch=Path("scratch").absolute())

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from tests.durability.test_bad_disk import BEGIN
-from tests.support.bad_disk import environment
+from tests.support.faults.bad_disk import environment
 
 
 @pytest.mark.parametrize("flags", [True, False], ids=["exchange", "two-steps"])

@@ -10,7 +10,7 @@ import pytest
 
 import flagstone as fl
 from flagstone import _core
-from tests.support.bad_disk import environment
+from tests.support.faults.bad_disk import environment
 
 SHAPE = (96, 64)
 
@@ -107,7 +107,7 @@ def test_what_a_lower_layer_holds_is_changed(overlay):
 STEPS = """
 import errno, os, shutil
 from pathlib import Path
-from tests.support.bad_disk import Disk, told
+from tests.support.faults.bad_disk import Disk, told
 runtime = fl.Runtime(io="threads", workers=1)
 runtime.__enter__()
 place = Path("place").absolute()

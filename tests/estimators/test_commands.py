@@ -69,6 +69,30 @@ def test_gp_refuses(soundings):
     assert not (soundings / "model.zarr").exists()
 
 
+def test_gp_looks_at_what_it_will_predict_before_it_fits(soundings):
+    np.save(soundings / "W.npy", np.ones((5, 3)))
+    before = (soundings / "X.npy").read_bytes()
+    for options, told in [
+        (("--predict", "nothing.npy"), "nothing.npy"),
+        (("--predict", "W.npy"), "has 3 columns and X 2"),
+        (("--predict", "Z.npy", "--predictions", "X.npy", "--overwrite"), "'X.npy', which is X"),
+        (("--predict", "Z.npy", "--predictions", "none/p.npy"), "does not exist; make it"),
+    ]:
+        done = run(*GP, "-o", "model.zarr", *options, folder=soundings, code=1)
+        assert told in done.stderr
+        assert not (soundings / "model.zarr").exists()
+    assert (soundings / "X.npy").read_bytes() == before
+
+
+def test_gp_predicts_from_matrices(soundings):
+    x, z = (np.load(soundings / name) for name in ("X.npy", "Z.npy"))
+    for name, one in (("K.npy", x), ("k.npy", z)):
+        np.save(soundings / name, np.exp(-((one[:, None] - x) ** 2).sum(axis=2)))
+    run("gp", "K.npy", "y.npy", "--kernel", "precomputed", "--noise", "0.01", "--predict", "k.npy", "-o",
+        "model.zarr", folder=soundings)  # fmt: skip
+    assert np.load(soundings / "model-predictions.npy").shape == (40, 1)
+
+
 def test_the_demonstration(tmp_path):
     done = run("demo", "gp", "--points", "2500", "--memory", "300MiB", folder=tmp_path, timeout=600)
     assert "in the 95 % interval" in done.stdout

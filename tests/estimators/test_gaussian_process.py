@@ -153,6 +153,8 @@ def test_models_are_kept(tmp_path):
         GaussianProcessRegressor(alpha=0.1, out=tmp_path / "other").fit(x, y)
     with pytest.raises(FileNotFoundError, match="does not exist"):
         open_model(tmp_path / "nothing.zarr")
+    with pytest.raises(TypeError, match="open_model: the path is 3"):
+        open_model(3)
 
 
 FIT = """
@@ -194,7 +196,22 @@ def test_plans_count_what_is_done():
     assert model.predict.plan(x[:100], return_std=True).flops >= 900 * 900 * 100
 
 
+def test_a_point_at_the_origin_has_no_direction():
+    x, y = soundings(40)
+    model = GaussianProcessRegressor("cosine", alpha=0.1).fit(x, y)
+    new = np.array([[0.0, 0], [0.3, 0.4]])
+    std = model.predict(new, return_std=True)[1]
+    K = np.asarray(fl.kernel_matrix(x, kernel="cosine")) + 0.1 * np.eye(40)
+    cross, prior = (np.asarray(fl.kernel_matrix(new, other, "cosine")) for other in (x, new))
+    np.testing.assert_allclose(std**2, np.diag(prior - cross @ np.linalg.solve(K, cross.T)), atol=1e-12)
+    assert std[0] == 0
+
+
 REFUSED = {
+    "seed": ({"random_state": "a"}, ValueError, "random_state is 'a'; a whole number"),
+    "place": ({"out": 3}, TypeError, "the path is 3; a text"),
+    "length": ({"length_scale": "a", "optimizer": "subset"}, ValueError, "length_scale is 'a'; numbers"),
+    "a list": ({"kernel": ["rbf"]}, ValueError, "choose 'rbf'"),
     "noise": ({"alpha": -1}, ValueError, "alpha is -1; a number of 0 or more"),
     "mean": ({"mean": "linear"}, ValueError, "choose None or 'constant'"),
     "optimizer": ({"optimizer": "lbfgs"}, ValueError, "choose None or 'subset'"),

@@ -59,6 +59,81 @@ def test_the_best_penalty_of_several():
     agree(ours, linear_model.Ridge(ours.alpha_), x, y)
 
 
+def gcv(x, y, alpha, intercept):
+    """m RSS / tr(I - H)² of the dense H, whose constant is a column of its own."""
+    m, n = x.shape
+    columns = np.hstack([np.ones((m, intercept)), x])
+    penalty = alpha * np.diag([0.0] * intercept + [1.0] * n)
+    hat = columns @ np.linalg.solve(columns.T @ columns + penalty, columns.T)
+    return m * np.sum((y - hat @ y) ** 2) / np.trace(np.eye(m) - hat) ** 2
+
+
+@pytest.mark.parametrize("intercept", [0, 1])
+@pytest.mark.parametrize("shape", [(60, 20), (30, 50), (30, 30), (3, 8)], ids=str)
+def test_an_intercept_is_a_degree_of_freedom(shape, intercept):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape)
+    y = x[:, 0] + 2 * rng.standard_normal(shape[0]) + 5
+    alphas = [1.0, 10, 100, 1000]
+    ours = RidgeCV(alphas, fit_intercept=bool(intercept)).fit(x, y)
+    wanted = [gcv(x, y, alpha, intercept) for alpha in alphas]
+    np.testing.assert_allclose(ours.gcv_, wanted, rtol=1e-8)
+    assert ours.alpha_ == alphas[np.argmin(wanted)]
+
+
+def test_penalties_that_leave_nothing_are_not_chosen():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((30, 50))
+    y = x[:, 0] + 2 * rng.standard_normal(30) + 5
+    found = RidgeCV([1e-8, 1e-3, 1, 10, 100, 1000]).fit(x, y)
+    assert found.alpha_ == 10
+    assert found.gcv_[0] == pytest.approx(4.342, abs=1e-3)
+    for intercept in (False, True):
+        found = RidgeCV([0, 1, 10], fit_intercept=intercept).fit(x, y)
+        assert np.isnan(found.gcv_[0])
+        assert found.alpha_ > 0
+        with pytest.raises(ValueError, match="nothing is left to validate by"):
+            RidgeCV([0], fit_intercept=intercept).fit(x, y)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+@pytest.mark.parametrize("shape", [(20, 40), (30, 30), (50, 7)], ids=str)
+def test_points_of_few_digits_are_fitted_in_float64(shape, dtype):
+    x, y = data(*shape)
+    x = (10 * x).astype(dtype)
+    for given in (x, fl.from_numpy(x)):
+        for ours, theirs in (
+            (LinearRegression(), linear_model.LinearRegression()), (Ridge(2), linear_model.Ridge(2)),
+        ):  # fmt: skip
+            ours.fit(given, y)
+            theirs.fit(x.astype(float), y)
+            np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-8, atol=1e-9)
+            assert ours.intercept_ == pytest.approx(theirs.intercept_, rel=1e-8)
+        assert LinearRegression().fit(given, y).rank_ == min(shape[0] - 1, shape[1])
+
+
+def test_a_plan_reads_no_points():
+    x, y = data(12, 20)
+
+    def never(i, j):
+        raise AssertionError
+
+    assert Ridge().fit.plan(fl.from_function(never, x.shape), y).flops > 0
+
+
+def test_a_deficient_fit_of_many_columns(monkeypatch):
+    x, y = data(60, 30)
+    x[:, 4] = x[:, 3]
+    wide = data(25, 40)
+    small = Ridge(2).fit(x, y), Ridge(2).fit(*wide)
+    monkeypatch.setattr("flagstone._solve.lstsq.MOST", 20)
+    for one, (points, values) in zip(small, ((x, y), wide), strict=True):
+        found = Ridge(2).fit(points, values)
+        assert found.rank_ is None
+        np.testing.assert_allclose(found.coef_, one.coef_, rtol=1e-8, atol=1e-9)
+        assert found.intercept_ == pytest.approx(one.intercept_, rel=1e-8)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
 def test_points_on_the_disk(dtype, tmp_path):
     x, y = data(3000, 6)
@@ -79,3 +154,8 @@ def test_refuses():
         RidgeCV(()).fit(x, y)
     with pytest.raises(ValueError, match="one for each is needed"):
         Ridge().fit(x, y, sample_weight=np.ones(3))
+    for odd in ("abc", np.full(20, 1j)):
+        with pytest.raises(ValueError, match="real numbers of 0 or more"):
+            Ridge().fit(x, y, sample_weight=odd)
+    with pytest.raises(TypeError, match="fit_intercept is 'no'; True or False"):
+        Ridge(fit_intercept="no").fit(x, y)

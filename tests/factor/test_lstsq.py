@@ -188,8 +188,118 @@ def test_refusals():
             linalg.lstsq(a, b, **options)
     with pytest.raises(fl.ShapeError, match="as many rows"):
         linalg.lstsq(a, b[:5])
-    with pytest.raises(fl.ShapeError, match="intercept"):
-        linalg.lstsq(a[:3], b[:3], intercept=True)
     b[7] = np.nan
     with pytest.raises(fl.NumericalError, match="row 7, column 4"):
         linalg.lstsq(a, b)
+    with pytest.raises(fl.NumericalError, match="b has NaN or Inf at row 7, column 0"):
+        linalg.lstsq(np.ones((20, 30)), b)
+
+
+ODD = {
+    "intercept": [2, -1, None, "no"],
+    "rcond": ["x", np.nan, np.inf, [1], 1j],
+    "ridge": ["abc", None, [], [[1, 2]], np.ones((2, 2)), 1j, np.inf, np.nan, [0, -1], True],
+    "weights": ["abc", np.full(20, 1j), np.zeros(20), [[1], [1, 2]], np.full(20, np.nan)],
+    "method": [None, ["qr"]],
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_arguments_are_refused_before_any_work(name):
+    a, b = problem(20, 4, 1, "float64")
+    for value in ODD[name]:
+        with pytest.raises((fl.ShapeError, TypeError), match=r"^lstsq: (?s:.*)\.$"):
+            linalg.lstsq.plan(a, b, **{name: value})
+
+
+def test_operands_that_are_no_numbers():
+    for a in (np.array([[object()]]), [["a"]], [[1, 2], [3]]):
+        with pytest.raises((fl.ShapeError, TypeError), match=r"^lstsq: a "):
+            linalg.lstsq(a, np.ones(len(a)))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", [(20, 45), (30, 30), (2, 3), (1, 4)], ids=str)
+def test_an_intercept_of_no_more_rows_than_columns(shape, weighted, dtype):
+    """Centred by hand: the constant takes one from the rank, and one of the degrees of freedom."""
+    m, n = shape
+    a, b = problem(m, n, 2, dtype, condition=3.0)
+    a, b = a + 3, b + 5
+    weights = np.random.default_rng(5).uniform(0.1, 4, m) if weighted else np.ones(m)
+    means = weights @ a / weights.sum(), weights @ b / weights.sum()
+    root = np.sqrt(weights)[:, None]
+    a0, b0 = root * (a - means[0]), root * (b - means[1])
+    fit = linalg.lstsq(a, b, ridge=[0, 1e-7, 3.0], intercept=True, weights=weights if weighted else None)
+    u, s, vh = np.linalg.svd(a0, full_matrices=False)
+    s[m - 1 :] = 0
+    assert fit.rank == m - 1
+    for i, value in enumerate([0, 1e-7, 3.0]):
+        damped = s / np.where(s > 0, s**2 + value, 1)
+        x = vh.conj().T @ (damped[:, None] * (u.conj().T @ b0))
+        rss = np.sum(np.abs(b0 - a0 @ x) ** 2, axis=0)
+        near(fit.x[i], x, dtype, 1e6)
+        near(fit.intercept[i], means[1] - means[0] @ x, dtype, 1e5)
+        near(fit.degrees_of_freedom[i], 1 + np.sum(s * damped), dtype)
+        if value == 3.0:
+            near(fit.residuals[i], rss, dtype, 1e6)
+    left = np.sum(value / (s[: m - 1] ** 2 + value))
+    if m > 1:
+        near(fit.gcv[2], m * rss / left**2, dtype, 1e6)
+
+
+def test_gcv_where_next_to_nothing_is_left():
+    """m - df and RSS both vanish with the ridge; their ratio does not, and keeps its digits."""
+    a, b = problem(12, 30, 1, "float64", condition=2.0)
+    fit = linalg.lstsq(a, b[:, 0], ridge=[0, 1e-12, 1e-9])
+    u, s, _ = np.linalg.svd(a, full_matrices=False)
+    limit = 12 * np.sum((u.T @ b[:, 0] / s**2) ** 2) / np.sum(1 / s**2) ** 2
+    assert np.isnan(fit.gcv[0])
+    np.testing.assert_allclose(fit.gcv[1:], limit, rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_entries_near_the_ends_of_the_range(scale):
+    a, b = problem(50, 5, 1, "float64")
+    one = linalg.lstsq(a, b[:, 0], intercept=True, ridge=[0, 1.0])
+    far = linalg.lstsq(a * scale, b[:, 0] * scale, intercept=True, ridge=[0, 1.0])
+    near(far.x[0], one.x[0], "float64")
+    near(far.stderr[0], one.stderr[0], "float64")
+    near(far.intercept_stderr[0] / scale, one.intercept_stderr[0], "float64")
+    near(far.x[1], one.x[0] if scale > 1 else np.zeros(5), "float64")
+    near(far.degrees_of_freedom, [6, 6] if scale > 1 else [6, 1], "float64")
+    assert (far.residuals == (np.inf if scale > 1 else 0)).all()  # squares, which no number holds
+
+
+def test_a_negative_rcond_is_epsilon():
+    b = problem(40, 4, 1, "float64")[1]
+    for least, rank, by_default in ((2e-15, 4, 3), (1e-17, 3, 3)):
+        a = np.eye(40, 4) * [1, 1, 1, least]
+        for rcond in (-1, -0.5, np.finfo(float).eps):
+            assert linalg.lstsq(a, b, rcond=rcond).rank == np.linalg.lstsq(a, b, rcond=rcond)[2] == rank
+        assert linalg.lstsq(a, b).rank == by_default
+
+
+@pytest.mark.parametrize("shape", [(20, 5), (20, 20), (5, 20)], ids=str)
+@pytest.mark.parametrize("sides", [0, 1, 3])
+def test_residuals_that_numpy_gives(shape, sides):
+    a, b = problem(*shape, max(1, sides), "float64")
+    b = b if sides else b[:, 0]
+    for deficient in (False, True):
+        if deficient:
+            a[:, 0] = a[0] = 0
+        mine, theirs = linalg.lstsq(a, b)[1], np.linalg.lstsq(a, b, rcond=None)[1]
+        assert mine.shape == theirs.shape
+        assert linalg.lstsq(a, b).residuals.shape == b.shape[1:]
+        np.testing.assert_allclose(mine, theirs, rtol=1e-10)
+
+
+def test_what_a_wide_fit_did_is_that_of_all_its_calls():
+    a, b = problem(40, 90, 1, "float64")
+    plan = linalg.lstsq.plan(a, b, ridge=[0, 1.0])
+    linalg.lstsq(a, b, ridge=[0, 1.0])
+    done = fl.stats()
+    assert (done.what, done.method, done.flops) == (plan.what, plan.method, plan.flops)
+    assert done.flops > linalg.lq.plan(a, mode="raw").flops
+    assert done.bytes_read == plan.bytes_read

@@ -53,6 +53,19 @@ def test_wide_ones(large):
     assert mine.rank == 60
 
 
+@pytest.mark.parametrize("shape", [(50, 120), (60, 60)], ids=str)
+def test_an_intercept_of_no_more_rows_than_columns(large, shape):
+    a, b = problem(*shape, 2, "float64", condition=3.0)
+    options = {"ridge": [0.3, 100.0], "intercept": True}
+    options["weights"] = np.random.default_rng(5).uniform(0.1, 4, shape[0])
+    theirs, mine = linalg.lstsq(a + 3, b + 5, **options), large(a + 3, b + 5, **options)
+    for name in ("x", "residuals", "gcv", "degrees_of_freedom", "intercept", "intercept_stderr"):
+        near(getattr(mine, name), getattr(theirs, name), "float64", 1e7)
+    assert mine.rank is None
+    with pytest.raises(fl.ShapeError, match="give a ridge above 0"):
+        large(a, b, ridge=[0, 1.0], intercept=True)
+
+
 def test_a_rank_is_full_or_an_error(large):
     a, b = problem(300, 40, 1, "float64")
     a[:, 5] = a[:, 2] + a[:, 3]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from tests.support import fuzz, fuzz_files
+from tests.support.faults import fuzz, fuzz_files
 
 NEEDS = {
     "zarr-v3": ["zarr"], "zarr-zstd": ["zarr"], "zarr-v2": ["zarr", "numcodecs"], "hdf5": ["h5py"],

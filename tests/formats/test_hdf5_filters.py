@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import flagstone as fl
 from flagstone._maintenance.info import describe
-from tests.promises.test_bad_input import fails
+from tests.refusals.test_bad_input import fails
 
 h5py = pytest.importorskip("h5py")
 

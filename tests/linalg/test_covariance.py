@@ -62,9 +62,35 @@ def test_weights_are_numpys(dtype):
         fl.cov(x, aweights=weights[:5])
 
 
-def test_vectors_and_what_does_not_vary():
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_correlations_lie_within_one(tmp_path, dtype):
+    """Rounding brings some of these above 1: NumPy clips, real and imaginary parts alike, and leaves NaN."""
+    base = data((1, 200), dtype)
+    steps = np.linspace(1, 7, 600)[:, None].astype(base.real.dtype)
+    x = np.concatenate([base * steps, -base * steps[:100], np.zeros((1, 200), dtype)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = np.corrcoef(x, dtype=x.dtype)
+        for uplo in (None, "lower", "upper"):
+            found = np.asarray(fl.corrcoef(fl.from_numpy(x), dtype=x.dtype, uplo=uplo))
+            parts = np.stack([found.real, found.imag])
+            assert np.nanmax(np.abs(parts)) <= 1
+            np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=800 * np.finfo(x.dtype).eps)
+    assert (np.abs(np.diagonal(found)[:-1]) > 1 - 800 * np.finfo(x.dtype).eps).all()
+
+
+def test_one_variable_has_a_number(tmp_path):
     x = data((50,), "float64")
-    agrees(fl.cov(fl.from_numpy(x)), np.cov(x), 50)
+    for function, numpys in ((fl.cov, np.cov), (fl.corrcoef, np.corrcoef)):
+        for given in (fl.from_numpy(x), fl.from_numpy(x[None]), x[None]):
+            found = function(given)
+            assert np.shape(found) == numpys(x).shape == ()
+            np.testing.assert_allclose(found, numpys(x), rtol=1e-14)
+        assert function(x, out=tmp_path / "one.zarr").shape == (1, 1)
+
+
+def test_what_does_not_vary():
     y = data((4, 50), "float64")
     y[2] = 7
     with warnings.catch_warnings():

@@ -277,6 +277,76 @@ def test_bytes_read_are_those_of_the_schedule(tmp_path):
     assert plan.bytes_read <= 2.2 * bound
 
 
+def test_conjugated_tiles_have_room_wherever_they_lie(tmp_path):
+    """Sizes at which a chunk is the whole result, and others; BLAS conjugates only what it transposes."""
+    for n, kinds in ((1, ["npy"]), (2, ["memory", "npy"]), (64, ["memory", "zarr", "npy"]), (513, ["zarr"])):
+        x = random((5, n), "complex128")
+        for kind in kinds:
+            X = stored(x, kind, tmp_path, f"{n}")
+            turned = stored(x.T.copy(), kind, tmp_path, f"{n}t")
+            for seen, given in (
+                (x.T, X.T),
+                (x.conj().T, X.T.conj()),
+                (x.T, turned),
+                (x.conj().T, turned.conj()),
+            ):
+                wanted = seen @ seen.conj().T
+                for out in (None, np.zeros((n, n), complex), np.zeros((n, n), complex, order="F")):
+                    close(rank_k_update(given, out=out), wanted, seen)
+                    close(fl.matmul(given, seen.conj().T.copy(), out=out), wanted, seen)
+        close(np.asarray(fl.cov(fl.from_numpy(x), rowvar=False)).reshape(n, n) * 4, _centred(x), x.T)
+
+
+def _centred(x):
+    z = (x - x.mean(0)).T
+    return z @ z.conj().T
+
+
+@pytest.mark.parametrize("uplo", ["lower", "upper"])
+@pytest.mark.parametrize("n", [1, 5, 600, 1300])
+def test_beside_a_triangle_everything_is_zero(tmp_path, uplo, n):
+    x = random((n, 3), "complex128")
+    half = np.tril if uplo == "lower" else np.triu
+    places = np.full((n, n), 7.0 + 0j), fl.from_numpy(np.full((n, n), 7.0 + 0j)), tmp_path / "c.npy"
+    wanted = half(np.asarray(rank_k_update(x)))
+    for out in (*places, tmp_path / "c.zarr"):
+        made = rank_k_update(x, uplo=uplo, out=out)
+        found = np.asarray(fl.open(out, decode=False) if str(out).endswith(".zarr") else made)
+        np.testing.assert_array_equal(found, half(found))
+        close(found, wanted, x)
+    both = rank_2k_update(x, x[::-1].copy(), uplo=uplo, out=places[0])
+    np.testing.assert_array_equal(both, half(both))
+
+
+@pytest.mark.parametrize("missing", [0.5, 300, -200, np.nan, 1j])
+def test_a_code_that_the_dtype_cannot_hold_is_refused(missing):
+    x = np.array([[0, 1, 2], [2, 1, 0]], "int8")
+    with pytest.raises(fl.ShapeError, match="missing is .* and A int8, which cannot hold it"):
+        rank_k_update(x, missing=missing)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"missing": "a"}, "missing is 'a'; a number is needed"),
+        ({"center": "a"}, "center is <U1; numbers that float64 can hold are needed"),
+        ({"scale": [1, 1j, 2]}, "scale is complex128; numbers that float64 can hold are needed"),
+        ({"center": [[1], [1, 2]]}, "center is .*; an array of numbers"),
+        ({"alpha": "x"}, "alpha is 'x'; a number is needed"),
+        ({"beta": None}, "beta is None; a number is needed"),
+        ({"missing": 1j}, "missing is 1j and A float64; a real number is needed"),
+        ({"c": np.ones((3, 3))}, "C is 3 x 3 float64 and the result 4 x 4"),
+        ({"c": np.ones((4, 4), "f4")}, "C is 4 x 4 float32 and the result 4 x 4 float64"),
+    ],
+)
+def test_what_is_no_number_is_named(options, told):
+    with pytest.raises(fl.ShapeError, match=f"rank_k_update: {told}"):
+        rank_k_update(np.ones((4, 3)), **options)
+    for call in (rank_k_update, fl.cov):
+        with pytest.raises(TypeError, match="dtype is 'foo'; a NumPy dtype is needed"):
+            call(np.ones((4, 3)), dtype="foo")
+
+
 def test_refusals():
     x = np.ones((4, 3))
     with pytest.raises(fl.ShapeError, match="rank_k_update: center is 4 and A has 3 columns"):

@@ -27,6 +27,15 @@ def test_norm(tmp_path, ord, of):
     assert "one pass" in done.output
 
 
+@pytest.mark.parametrize("order", ["max", "2", "fro"])
+def test_norm_of_nothing(tmp_path, order):
+    np.save(tmp_path / "e.npy", np.zeros((0, 2)))
+    for more in ([], ["--plan"]):
+        made = CliRunner().invoke(cli, ["norm", str(tmp_path / "e.npy"), "--ord", order, *more])
+        assert made.exit_code == 0, made.output
+        assert more or made.output.startswith("0.0\n")
+
+
 def test_cov(tmp_path):
     x = np.random.default_rng(0).standard_normal((30, 40))
     np.save(tmp_path / "x.npy", x)

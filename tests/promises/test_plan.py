@@ -28,6 +28,7 @@ FIELDS = [
 # What the process holds when a run begins is not what it held when it was planned: at a step of the plan (one
 # more panel at a time, one more that stays) either side of it is the truth.
 NOISE = 2 << 20
+PAGE = 4096  # bytes; tiles on disk are whole pages
 
 
 def measure(name: str) -> list[dict]:
@@ -59,15 +60,15 @@ def measure(name: str) -> list[dict]:
 def test_plan_against_actual(operands, name):
     """Which tile stays in the cache, or which sum spills, timing decides: one of three runs is as planned."""
     spilled = 0.1 if name.startswith("qr") else 0.05
-    if "centers on disk" in name:  # two blocks in all: one that spills is a quarter of what is written
-        spilled = 0.3
+    #: Of a block of centers: under the tightest limit one partial sum more or less may wait on disk.
+    sums = -(-8 * 1744 * 300 // PAGE) * PAGE if "centers on disk" in name else 0
     for attempt in range(3):
         entries = json.loads(output_of(__file__, name, folder=operands).splitlines()[-1])
         for entry in entries:
             check_laws(entry, "krylov" in name)
         try:
             for entry in entries:
-                check_bytes(entry, "krylov" in name, spilled)
+                check_bytes(entry, "krylov" in name, spilled, sums if entry is entries[0] else 0)
             return
         except AssertionError:
             if attempt == 2:
@@ -85,7 +86,7 @@ def check_laws(entry: dict, by_spectrum: bool) -> None:
     assert peak <= entry["limit"], entry
 
 
-def check_bytes(entry: dict, by_spectrum: bool, spilled: float) -> None:
+def check_bytes(entry: dict, by_spectrum: bool, spilled: float, tile: int = 0) -> None:
     """The operands are small: a tile more or less is some per cent; benchmarks/runtime/plan.py holds 1 %."""
     (read, written, _, peak), (real_read, real_written, _, real_peak) = entry["planned"], entry["actual"]
     read, at_most = min(read, *entry["beside"]), max(read, *entry["beside"])
@@ -97,7 +98,7 @@ def check_bytes(entry: dict, by_spectrum: bool, spilled: float) -> None:
     assert 0.9 * read <= real_read <= 1.1 * at_most, entry
     # A private sum may spill; which tiles of a factorization do is a matter of which transfers end first:
     # some tiles, little beside what is read.
-    assert real_written == pytest.approx(written, rel=spilled, abs=max(1 << 20, 0.015 * read)), entry
+    assert real_written == pytest.approx(written, rel=spilled, abs=max(1 << 20, 0.015 * read, tile)), entry
     # Of some 70 to 100 MiB, 12 of them held back for what a small run may not touch; 10 % at real sizes.
     assert real_peak == pytest.approx(peak, rel=0.15, abs=16 << 20), entry
 

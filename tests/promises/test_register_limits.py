@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import unsynced
 from tests.support.processes import ROOT
 from tests.support.register import ENTRIES
 from tests.support.register.data import prepare
@@ -44,7 +45,7 @@ def run(name: str, cases: list[list], folder: Path, timeout: float | None = 300)
         [sys.executable, str(ROOT / "tests/support/register/measure.py"), name, json.dumps(cases)],
         cwd=folder,
         env={
-            **os.environ,
+            **unsynced.environment(),
             "PYTHONPATH": os.pathsep.join(p for p in (os.environ.get("PYTHONPATH"), str(ROOT)) if p),
         },
         capture_output=True,

@@ -172,6 +172,28 @@ def test_the_command_line_simulates(node, tmp_path: Path):
     assert json.loads(said)["seconds"] == pytest.approx(_product(machine=node()).seconds)
 
 
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        (["cholesky", "-n", "200", "--cols", "100"], "--cols"),
+        (["lu", "-n", "200", "--inner", "100"], "--inner"),
+        (["qr", "-n", "200", "--inner", "100"], "--inner"),
+        (["matmul", "-n", "200", "--shape", "3x3"], "--shape"),
+        (["stencil", "--shape", "64x64", "--steps", "2", "-n", "3"], "-n"),
+    ],
+)
+def test_the_command_line_refuses_what_a_routine_would_not_look_at(node, given, option):
+    refused = CliRunner().invoke(cli, ["simulate", *given, "--machine", str(node())])
+    assert refused.exit_code == 2
+    assert f"{given[0]} takes no {option}; leave it out." in refused.output
+
+
+def test_a_machine_file_that_is_no_text_is_named(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones(3))
+    with pytest.raises(fl.FormatError, match=r"machine: .*x.npy is no text; name a machine file"):
+        _product(machine=tmp_path / "x.npy")
+
+
 def test_the_command_line_simulates_time_loops(node):
     """A plan of the named machine, and all methods beside each other; nothing exists."""
 

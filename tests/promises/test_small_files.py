@@ -10,7 +10,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import flagstone as fl
-from tests.support import strange_files
+from tests.support.faults import strange_files
 
 MOST = 48 << 20
 TINY = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -33,6 +34,7 @@ def exported(ending):
     return through
 
 
+@functools.cache
 def other():
     return fl.from_blocks([OTHER])
 

@@ -18,7 +18,7 @@ result = told() | {"digest": digest("c.zarr")}
 @pytest.mark.parametrize("uplo", [None, "lower", "upper"])
 def test_an_update_killed_at_several_checkpoints(process, tmp_path, rng, uplo):
     fl.from_numpy(rng.standard_normal((4500, 300)), tmp_path / "a.zarr")
-    options = {"memory": "170MiB", "workers": 1, "options": {"uplo": uplo}}
+    options = {"memory": "155MiB", "workers": 1, "options": {"uplo": uplo}}
     whole = process(_UPDATE, **options)
     (tmp_path / "c.zarr").rename(tmp_path / "whole.zarr")
     for kill, more in ((1, {}), (2, {"memory": "400MiB", "workers": 2})):

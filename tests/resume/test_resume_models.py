@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import flagstone as fl
 from tests.labels.naive import problem
-from tests.support.killed_calls import left_at, states_in
+from tests.support.killed_calls import check_goes_on, left_at, states_in
 from tests.topics import isle
 
 _FOREST = """
@@ -72,18 +72,9 @@ result = told() | {"digest": digest("found.zarr")}
 
 @pytest.mark.parametrize(("call", "kills"), [(_TOPICS, (6,)), (_PLACED, (4, 8))], ids=["usual", "placed"])
 def test_topics_killed_between_steps(process, tmp_path, call, kills):
+    """Behind the first steps; in the middle of the directions."""
     fl.from_blocks([isle.planted(600)[0]], str(tmp_path / "x.zarr"))
-    whole = process(call)
-    (tmp_path / "found.zarr").rename(tmp_path / "whole.zarr")
-    for kill in kills:  # behind the first steps; in the middle of the directions
-        process(call, kill=kill)
-        (left,) = left_at(tmp_path / "found.zarr")
-        assert 0 < left.done < 1
-        again = process(
-            'fl.resume("found.zarr", memory="400MiB")\nresult = told() | {"digest": digest("found.zarr")}'
-        )
-        assert again["digest"] == whole["digest"]
-        (tmp_path / "found.zarr").rename(tmp_path / f"found{kill}.zarr")
+    check_goes_on(process, tmp_path / "found.zarr", call, kills)
 
 
 _SPAN = """

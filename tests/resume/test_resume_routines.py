@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
-from tests.support.killed_calls import left_at
+from tests.support.killed_calls import check_goes_on, left_at
 
 # Restructuring ----------------------------------------------------------------------------------------------
 
@@ -151,18 +151,7 @@ def test_pca(process, tmp_path, rng, kind, method):
     else:
         shape = (6000, 900) if kind == "tall" else (900, 6000)
         fl.from_numpy(rng.standard_normal(shape) + 3, tmp_path / "x.zarr")
-    whole = process(_PCA, method=method)
-    (tmp_path / "p.zarr").rename(tmp_path / "whole.zarr")
-    for kill in (1, 2) if method == "gram" else (1, 4):
-        process(_PCA, kill=kill, method=method)
-        (left,) = left_at(tmp_path / "p.zarr")
-        assert 0 < left.done < 1
-        again = process(
-            'fl.resume("p.zarr", memory="400MiB")\nresult = told() | {"digest": digest("p.zarr")}'
-        )
-        assert again["digest"] == whole["digest"]
-        assert again["flops"] < whole["flops"]
-        (tmp_path / "p.zarr").rename(tmp_path / f"p{kill}.zarr")
+    check_goes_on(process, tmp_path / "p.zarr", _PCA, (1, 2) if method == "gram" else (1, 4), method=method)
 
 
 @pytest.mark.parametrize("scaled", [False, True])

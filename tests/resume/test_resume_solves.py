@@ -69,7 +69,7 @@ def test_a_solve_with_an_lu_goes_on(process, tmp_path, rng, trans):
     np.save(tmp_path / "b.npy", b)
     call = f"fl.linalg.lu_solve(({{f}}, np.load('p.npy')), {{b}}, trans={trans}, out='out.zarr')"
     call = "import numpy as np; " + call.format(**_OPEN)
-    _killed(process, tmp_path, call, "lu_solve", "140MiB")
+    _killed(process, tmp_path, call, "lu_solve", "128MiB")
     x = np.asarray(fl.open(tmp_path / "out.zarr"))
     assert np.allclose((a.T if trans else a) @ x, b, atol=1e-8)
 

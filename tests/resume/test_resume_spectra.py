@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
-from tests.support.killed_calls import left_at
+from tests.support.killed_calls import check_goes_on, left_at
 
 _CALL = """
 options = {"k": 12, "block": 4, "ncv": 36, "tol": 1e-8, "out": "pairs.zarr", "seed": 3}
@@ -21,18 +21,7 @@ def test_killed_between_applications(process, tmp_path, name, kills):
     a = sp.random(1500, 1500, 0.004, "csr", random_state=1)
     a = (a + a.T).tocsr() if name == "eigsh" else a[:, :500]
     fl.from_blocks([a], tmp_path / "a.zarr")
-    whole = process(_CALL, name=name)
-    (tmp_path / "pairs.zarr").rename(tmp_path / "whole.zarr")
-    for kill in kills:
-        process(_CALL, kill=kill, name=name)
-        (left,) = left_at(tmp_path / "pairs.zarr")
-        assert 0 < left.done < 1
-        again = process(
-            'fl.resume("pairs.zarr", memory="400MiB")\nresult = told() | {"digest": digest("pairs.zarr")}'
-        )
-        assert again["digest"] == whole["digest"]
-        assert again["flops"] < whole["flops"]
-        (tmp_path / "pairs.zarr").rename(tmp_path / f"pairs{kill}.zarr")
+    check_goes_on(process, tmp_path / "pairs.zarr", _CALL, kills, name=name)
 
 
 _SPACE = """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from tests.sparse.test_algebra import equals
+from tests.sparse_algebra.test_algebra import equals
 from tests.support.error_sentences import fails
 from tests.support.processes import random_csr
 

@@ -103,3 +103,25 @@ def test_what_is_refused():
     with pytest.raises(fl.ConvergenceError, match="svds: after") as caught:
         fl.linalg.svds(np.random.default_rng(1).standard_normal((300, 200)), 3, block=1, ncv=8, maxiter=4)
     assert caught.value.partial.s.shape == (3,)
+
+
+@pytest.mark.parametrize("rows", [12_000, 300], ids=["gram", "outer"])
+def test_sums_of_wide_matrices_by_stripes(rows):
+    """Sums over rows beyond what panels hold for themselves: right, and one result for any workers."""
+    rng = np.random.default_rng(2)
+    places = rng.integers(0, rows, 60_000), rng.integers(0, 40_000, 60_000)
+    values = rng.standard_normal(60_000) / (1 + places[1] / 5)
+    a = sp.csr_matrix((values, places), (rows, 40_000))
+    A = fl.from_blocks([a[: rows // 2], a[rows // 2 :]])
+    found = []
+    for workers in (1, 2):
+        with fl.Runtime("1GiB", workers=workers):
+            s = fl.linalg.svds(A, 3, block=50)
+            found.append((s.s, np.asarray(s.U), np.asarray(s.Vt)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    sigma, u, vt = found[0]
+    wanted = np.sort(sp.linalg.svds(a, 3, return_singular_vectors=False, tol=0))[::-1]
+    assert (abs(sigma - wanted) <= TOL * wanted).all()
+    assert (np.linalg.norm(a @ vt.T - u * sigma, axis=0) <= 2 * TOL * sigma).all()
+    assert (np.linalg.norm(a.T @ u - vt.T * sigma, axis=0) <= 2 * TOL * sigma).all()

@@ -107,3 +107,36 @@ def as_edges(boundary, ndim):
         return ("fixed", side["fixed"]) if isinstance(side, dict) else (side, 0)
 
     return [tuple(rule(s) for s in (axis if isinstance(axis, tuple) else (axis, axis))) for axis in each]
+
+
+class Ghosted:
+    """A field with ghosts: NumPy's twin of a function of neighbours indexes it as that does."""
+
+    def __init__(self, values, edges, reach=2):
+        self.reach, self.shape = reach, values.shape
+        self.wide = padded(values, (reach,) * values.ndim, edges)
+
+    def __getitem__(self, at):
+        at = at if isinstance(at, tuple) else (at,)
+        return self.wide[
+            tuple(slice(self.reach + o, self.reach + o + n) for o, n in zip(at, self.shape, strict=True))
+        ]
+
+
+def stages_swept(stages, state, steps, edges, coefficients=()):
+    """What `fl.stencil` makes of a dict of fields: stages are functions whose parameters name them.
+
+    A parameter that is no field takes the next coefficient.
+    """
+    state = dict(state)
+    for _ in range(steps):
+        for stage in stages:
+            code = stage.__code__
+            rest = iter(coefficients)
+            seen = [
+                Ghosted(state[name], edges) if name in state else next(rest)
+                for name in code.co_varnames[: code.co_argcount]
+            ]
+            found = stage(*seen)
+            state.update({name: np.asarray(values, state[name].dtype) for name, values in found.items()})
+    return state

@@ -44,12 +44,11 @@ def test_faces_and_functions(method, order):
             ("neumann", {"fixed": faces[2]}),
         ],
         [({"fixed": faces[0]}, "mirror"), ("periodic", "periodic"), ({"fixed": 2.0}, {"fixed": faces[2]})],
-    ]
-    if method != "al3":
-        boundaries.append([
+        [
             ({"fixed": lambda t: 0.5 * t}, {"fixed": faces[0]}), ({"fixed": lambda t: -t}, "mirror"),
             ("neumann", {"fixed": abs}),
-        ])  # fmt: skip
+        ],
+    ]  # fmt: skip
     weights = {at: w / 30 for at, w in box(3, 1).items()}
     for boundary in boundaries:
         out = tuple(np.full_like(x, 77) for x in state) if order == 2 else np.full_like(state, 77)
@@ -72,7 +71,26 @@ def test_what_edges_refuse():
     ]:
         with pytest.raises((TypeError, ValueError), match=sentence):
             fl.stencil({(0, 0): 1}, x, 3, boundary=[{"fixed": fixed}, "fixed"])
-    with pytest.raises(ValueError, match="al3 does not take"):
-        fl.stencil({(0, 0): 1}, x, 3, boundary=[{"fixed": abs}, "fixed"], method="al3")
     with pytest.raises(TypeError, match="a number of uint8"):
         fl.stencil({(0, 0): 1}, x.astype("u1"), 3, boundary=[{"fixed": np.full(8, 256)}, "fixed"])
+
+
+def test_changing_edges_of_skewed_tiles():
+    """What earlier tiles left is of several steps: each level finds the edge that its own step has."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        block = [int(rng.integers(2, n + 1)) for n in SHAPE]
+        boundary = [({"fixed": lambda t: 1.0 + t}, {"fixed": lambda t: -t}) for _ in SHAPE]
+        weights = {at: w / 30 for at, w in box(3, int(rng.integers(1, 3))).items()}
+        x = field(SHAPE, seed=seed)
+        done = fl.stencil(
+            weights,
+            x,
+            9,
+            boundary=boundary,
+            method="al3",
+            block=block,
+            depth=int(rng.integers(2, 7)),
+            cache_block=[int(n) for n in rng.integers(1, 5, 3)],
+        )
+        np.testing.assert_array_equal(done.state, stepped(weights, x, 9, boundary))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 import flagstone as fl
-from tests.stencil.oracle import as_edges, padded
+from tests.stencil.oracle import Ghosted, as_edges
 from tests.stencil.test_stencil import field
+from tests.support.examples import examples
 
 FEED, KILL = np.float32(0.04), np.float32(0.06)
 
@@ -33,23 +36,12 @@ def squeeze(q, p):
     return {"p": p[0, 0] - 0.5 * (q[0, 0] - q[0, -1]) + 0.0625 * (q[2, 0] - q[-1, 1])}
 
 
-class Padded:
-    """A field with ghosts that NumPy's twin of a kernel indexes as the kernel does."""
-
-    def __init__(self, values, edges):
-        self.reach, self.shape = 2, values.shape
-        self.wide = padded(values, (2, 2), edges)
-
-    def __getitem__(self, at):
-        return self.wide[tuple(slice(2 + o, 2 + o + n) for o, n in zip(at, self.shape, strict=True))]
-
-
 def stepped(stages, state, steps, boundary, coefficients=(), add=None):
     state = dict(state)
     history = []
     for t in range(steps):
         for stage, names in stages:
-            seen = {name: Padded(values, as_edges(boundary, 2)) for name, values in state.items()}
+            seen = {name: Ghosted(values, as_edges(boundary, 2)) for name, values in state.items()}
             found = stage(
                 *(seen[name] for name in names), *coefficients[: len(coefficients) * (stage is push)]
             )
@@ -67,6 +59,8 @@ SCHEMES = [
     {"method": "al1", "depth": 3},
     {"method": "al1", "block": (7, 9), "depth": 4},
     {"method": "al2", "block": (12, 31), "depth": 4, "cache_block": (5, 7, 2)},
+    {"method": "al3", "depth": 3},
+    {"method": "al3", "block": (7, 9), "depth": 4, "cache_block": (3, 5, 1)},
     {"method": "al4", "depth": 3},
     {"method": "al4", "depth": 4, "cache_block": (5, 6, 2)},
     {"method": "auto"},
@@ -120,7 +114,7 @@ def test_two_stages_of_different_radius(scheme, boundary, dtype):
         np.testing.assert_array_equal(out[name], wanted[name])
 
 
-@pytest.mark.parametrize("scheme", [SCHEMES[0], SCHEMES[3], SCHEMES[5]], ids=str)
+@pytest.mark.parametrize("scheme", [SCHEMES[0], SCHEMES[3], SCHEMES[5], SCHEMES[7]], ids=str)
 def test_reductions_of_fields(scheme, tmp_path):
     """One value a step of each field, and the loop ends where one of them says so."""
     state = {"u": field((23, 31)) * 0.1 + 1, "v": np.abs(field((23, 31), seed=2)) * np.float32(0.2)}
@@ -148,7 +142,11 @@ def test_reductions_of_fields(scheme, tmp_path):
 
 @pytest.mark.parametrize(
     "scheme",
-    [{"method": "al4", "cache_block": (3, 13, 2)}, {"method": "al2", "cache_block": (4, 9, 2)}],
+    [
+        {"method": "al4", "cache_block": (3, 13, 2)},
+        {"method": "al2", "cache_block": (4, 9, 2)},
+        {"method": "al3", "block": (4, 12, 9), "cache_block": (2, 5, 1)},
+    ],
     ids=str,
 )
 def test_stages_of_which_one_field_is_read_late(scheme):
@@ -183,6 +181,125 @@ def test_stages_of_which_one_field_is_read_late(scheme):
         np.testing.assert_array_equal(done.reductions[key], values)
 
 
+SIDES = ("neumann", "mirror", "fixed", {"fixed": 1.5})
+NAMES = "pqr"
+
+
+def stage_of(fields, made):
+    """A kernel of the fields: each of `made` becomes a sum of neighbours, (field, offset, weight) each."""
+
+    def values(*given):
+        seen = dict(zip(fields, given, strict=True))
+        found = {}
+        for name, terms in made.items():
+            total = seen[name][0, 0] * 0.5
+            for other, at, weight in terms:
+                total = total + weight * seen[other][at]
+            found[name] = total
+        return found
+
+    kernels = {1: lambda p: values(p), 2: lambda p, q: values(p, q), 3: lambda p, q, r: values(p, q, r)}
+    return kernels[len(fields)]
+
+
+@st.composite
+def systems(draw):
+    """Stages over one to three fields, and how al3 goes through them."""
+    fields = NAMES[: draw(st.integers(1, 3))]
+    offsets = st.tuples(st.integers(-2, 2), st.integers(-2, 2))
+    terms = st.lists(
+        st.tuples(st.sampled_from(fields), offsets, st.sampled_from((0.125, -0.25, 0.0625))), max_size=3
+    )
+    stages = draw(
+        st.lists(st.dictionaries(st.sampled_from(fields), terms, min_size=1), min_size=1, max_size=3)
+    )
+    shape = draw(st.tuples(st.integers(3, 24), st.integers(3, 30)))
+    steps = draw(st.integers(1, 7))
+    options = {"depth": draw(st.integers(1, steps)), "method": "al3"}
+    if draw(st.booleans()):
+        options["block"] = tuple(draw(st.integers(3, n)) for n in shape)
+        options["cache_block"] = (draw(st.integers(1, 6)), draw(st.integers(1, 9)), 1)
+    boundary = [
+        "periodic" if draw(st.booleans()) else (draw(st.sampled_from(SIDES)), draw(st.sampled_from(SIDES)))
+        for _ in shape
+    ]
+    point = tuple(draw(st.integers(0, n - 1)) for n in shape)
+    return {
+        "fields": fields, "stages": stages, "shape": shape, "steps": steps, "boundary": boundary,
+        "options": options, "point": point, "source": draw(st.sampled_from((None, *fields))),
+        "workers": draw(st.sampled_from((1, 3))),
+    }  # fmt: skip
+
+
+@examples(60)
+@hypothesis.given(loop=systems())
+def test_any_system_has_the_bits_of_plain_sweeps(loop):
+    """Fields that one, none or several stages replace; sources; steps told of; ragged tiles and depths."""
+    fields, steps, point = loop["fields"], loop["steps"], loop["point"]
+    stages = [stage_of(fields, made) for made in loop["stages"]]
+    state = {name: field(loop["shape"], seed=i) for i, name in enumerate(fields)}
+    series = np.linspace(-1, 1, steps).astype("f4")
+    source = loop["source"] and (loop["source"], point, series)
+    history = stepped([(stage, fields) for stage in stages], state, steps, loop["boundary"], add=source)
+    once = [name for name in fields if sum(name in made for made in loop["stages"]) == 1]
+    with fl.Runtime(workers=loop["workers"]):
+        done = fl.stencil(
+            stages, state, steps, boundary=loop["boundary"],
+            sources=[((source[0], *point), series)] if source else (),
+            receivers=[(name, *point) for name in fields],
+            snapshots={"one": (2, fields[-1], np.s_[::2, 1:])} if steps > 1 else None,
+            reductions=[(name, "change") for name in once] + [(fields[0], "max")], **loop["options"],
+        )  # fmt: skip
+        told = fl.stats().stencil
+    for name in fields:
+        np.testing.assert_array_equal(done.state[name], history[-1][name], err_msg=name)
+    for i, name in enumerate(fields):
+        np.testing.assert_array_equal(done.traces[:, i], [now[name][point] for now in history])
+    if steps > 1:
+        wanted = np.stack([now[fields[-1]][::2, 1:] for now in history[1::2]])
+        np.testing.assert_array_equal(done.snapshots["one"], wanted)
+    for name in once:
+        changes = [np.abs(a[name] - b[name]).max() for a, b in zip(history, [state, *history], strict=False)]
+        np.testing.assert_array_equal(done.reductions[name, "change"], changes)
+    block = loop["options"].get("block", loop["shape"])
+    cut = [
+        b < n and rule == "periodic"
+        for b, n, rule in zip(block, loop["shape"], loop["boundary"], strict=True)
+    ]
+    assert told.method == "al3"
+    assert any(cut) or told.updates == told.useful_updates
+
+
+def test_packed_fields_inside_the_least_limit(tmp_path):
+    """Chunks read whole, results written by chunks; what does not fit goes through scratch."""
+    shape = (40, 96, 256)
+    state = {name: field(shape, seed=i) for i, name in enumerate("pq")}
+    packed = {
+        name: fl.from_numpy(x, tmp_path / f"{name}.zarr", chunks=(7, 32, 64), codec="zstd")
+        for name, x in state.items()
+    }
+
+    def push(p, q):
+        return {"q": q[0, 0, 0] - 0.3 * (p[0, 0, 1] - p[0, 0, 0])}
+
+    def squeeze(p, q):
+        return {"p": p[0, 0, 0] - 0.2 * (q[0, 0, 0] - q[0, -1, 0]) + 0.05 * q[-1, 0, 0]}
+
+    given = [push, squeeze], packed, 6
+    options = {"boundary": ["mirror", "neumann", "periodic"], "method": "al3", "depth": 3}
+    out = {name: np.empty_like(x) for name, x in state.items()}
+    fl.stencil([push, squeeze], state, 6, method="sweep", boundary=options["boundary"], out=out)
+    for i, more in enumerate((4 << 20, 300 << 20)):
+        limit = fl.stencil.plan(*given, **options).least_memory + more
+        made = fl.stencil(*given, memory=limit, out=tmp_path / f"o{i}.zarr", **options)
+        done = fl.stats()
+        assert done.peak_memory <= limit
+        assert done.stencil.updates == done.stencil.useful_updates
+        assert (done.stencil.held_planes == shape[0]) == (more > 100 << 20)
+        for name, wanted in out.items():
+            np.testing.assert_array_equal(np.asarray(made.state[name]), wanted)
+
+
 def test_first_nan_of_fields():
     state = {"u": field((9, 14)), "v": field((9, 14), seed=2)}
     series = np.zeros(6, "f4")
@@ -191,8 +308,11 @@ def test_first_nan_of_fields():
         fl.NumericalError, match=r"step 4 makes NaN or Inf, first at \(5, 7\) of the field 'v'"
     ):
         fl.stencil(react, state, 6, sources=[(("v", 5, 7), series)], check=True)
-    with pytest.raises(ValueError, match="there are 2: leave the method out"):
-        fl.stencil([react, react], state, 3, method="al4", boundary={"fixed": float})
+    for method in ("al3", "al4"):
+        with pytest.raises(
+            ValueError, match=f"{method} takes of one stage; there are 2: leave the method out"
+        ):
+            fl.stencil([react, react], state, 3, method=method, boundary={"fixed": float})
     with pytest.raises(ValueError, match="2 stages replace the field 'u'"):
         fl.stencil([react, react], state, 3, reductions=["change"])
 
@@ -221,7 +341,6 @@ def test_what_fields_refuse():
         with pytest.raises((TypeError, ValueError), match=sentence):
             fl.stencil(*given, 3)
     for options, sentence in [
-        ({"method": "al3"}, "al3 takes one field"),
         ({"reductions": [("w", "max")]}, "choose among u, v"),
         ({"reductions": [("u", "mean")]}, "no reduction 'mean'"),
         ({"receivers": [("w", 1, 1)]}, "choose among u, v"),

@@ -118,7 +118,7 @@ def test_faces_snapshots_reductions_and_stages():
     }  # fmt: skip
     x = field(shape)
     plain = fl.stencil(heat(3), x, 6, depth=3, method="al1", **options)
-    for method in ("al1", "al4"):
+    for method in ("al1", "al3", "al4"):
         made = fl.stencil(heat(3), x, 6, depth=3, method=method, mesh=(2, 2), **options)
         np.testing.assert_array_equal(made.state, plain.state)
         for name in plain.snapshots:
@@ -132,7 +132,7 @@ def test_faces_snapshots_reductions_and_stages():
     pair = {"p": field((16, 18)), "q": field((16, 18), seed=2)}
     options = {"boundary": ["periodic", "neumann"], "depth": 2}
     plain = fl.stencil(stages, pair, 5, **options)
-    for method in ("al1", "al2", "al4"):
+    for method in ("al1", "al2", "al3", "al4"):
         made = fl.stencil(stages, pair, 5, mesh=(2, 3), method=method, **options)
         for name in pair:
             np.testing.assert_array_equal(made.state[name], plain.state[name])

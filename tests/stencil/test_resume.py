@@ -48,11 +48,12 @@ def test_killed_at_several_epochs_and_gone_on_otherwise(process, operands, order
     assert left.resumable
     assert left.done == pytest.approx(8 / 24)
     process(CALL, 1, **options | {"method": "al1", "depth": 3, "workers": 4})
+    process(CALL, 1, **options | {"method": "al3", "depth": 2})
     process(CALL, 2, **options | {"method": "sweep", "depth": None, "limit": "400MiB"})
     (left,) = left_at(operands / "run.zarr")
-    assert left.done == pytest.approx(13 / 24)
+    assert left.done == pytest.approx(15 / 24)
     again = process(CALL, **options | {"method": "auto", "depth": None, "workers": 2})
-    assert again["what"].endswith("resumed at 54%")
+    assert again["what"].endswith("resumed at 62%")
     for name in ("digest", "traces", "sum"):
         assert again[name] == whole[name], name
     assert not left_at(operands / "run.zarr")
@@ -102,6 +103,10 @@ def test_checkpoints_bound_a_superstep():
     with fl.Runtime(checkpoint=1e-6, workers=2):
         assert fl.stencil.plan(*given, **options).stencil.depth == 1 < free
         assert fl.stencil.plan(*given, depth=4, **options).stencil.depth == 4
+        skewed = fl.stencil.plan(*given, **options | {"method": "al3"})
+        assert skewed.stencil.depth == 1
+        assert "on two arrays a field, a third at checkpoints" in skewed.note
+        assert skewed.stencil.scratch_bytes >= 2 * 64 * 128 * 256 * 4
     with pytest.raises(ValueError, match="a number of seconds"):
         fl.Runtime(checkpoint="x")
 
@@ -131,7 +136,25 @@ def test_fields_go_on_by_another_method(process, operands):
     whole = process(FIELDS, method="al4", depth=4)
     (operands / "run.zarr").rename(operands / "whole.zarr")
     process(FIELDS, 1, method="al4", depth=3)
+    process(FIELDS, 1, method="al3", depth=3)
     again = process(FIELDS, method="al2", depth=3)
-    assert again["what"].endswith("resumed at 25%")
+    assert again["what"].endswith("resumed at 50%")
     for name in ("digest", "traces", "change"):
         assert again[name] == whole[name], name
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_skewed_tiles_go_on_from_a_copy(process, operands, order):
+    """al3 changes its arrays in place: what is saved is a third one, of whole steps, twice in turn."""
+    options = {"method": "al3", "depth": 4, "order": order, "limit": "256MiB", "workers": 2}
+    whole = process(CALL, **options)
+    (operands / "run.zarr").rename(operands / "whole.zarr")
+    process(CALL, 3, **options)
+    (left,) = left_at(operands / "run.zarr")
+    assert left.done == pytest.approx(12 / 24)
+    process(CALL, 1, **options | {"depth": 3, "workers": 4})
+    again = process(CALL, **options | {"depth": 5})
+    assert again["what"].endswith("resumed at 62%")
+    for name in ("digest", "traces", "sum"):
+        assert again[name] == whole[name], name
+    assert not left_at(operands / "run.zarr")

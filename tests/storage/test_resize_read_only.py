@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 import flagstone as fl
-from tests.support.bad_disk import environment
+from tests.support.faults.bad_disk import environment
 
 
 def group(place):
@@ -56,7 +56,7 @@ def test_where_the_disk_takes_no_change(isolated):
         import errno
         from pathlib import Path
         from tests.storage.test_resize_read_only import bits, group
-        from tests.support.bad_disk import Disk
+        from tests.support.faults.bad_disk import Disk
         place = Path("place").absolute()
         place.mkdir()
         path = group(place)

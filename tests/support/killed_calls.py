@@ -41,6 +41,21 @@ def left_at(path) -> list[Leftover]:
     return leftovers(str(path))
 
 
+def check_goes_on(process, out: Path, call: str, kills: tuple[int, ...], **values) -> None:
+    """A call that writes `out`, killed after so many saves, is resumed to the same bytes, with less work."""
+    resume = f'fl.resume("{out.name}", memory="400MiB")\nresult = told() | {{"digest": digest("{out.name}")}}'
+    whole = process(call, **values)
+    out.rename(out.with_name("whole.zarr"))
+    for kill in kills:
+        process(call, kill=kill, **values)
+        (left,) = left_at(out)
+        assert 0 < left.done < 1
+        again = process(resume)
+        assert again["digest"] == whole["digest"]
+        assert again["flops"] < whole["flops"]
+        out.rename(out.with_name(f"{out.stem}{kill}.zarr"))
+
+
 def states_in(left: Leftover) -> set[str]:
     """Names of the states that the last save has: its first line tells of the parts."""
     with open(f"{left.notes}/state", "rb") as file:

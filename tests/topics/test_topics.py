@@ -167,6 +167,29 @@ def test_perplexity_never_sees_the_second_half(corpus, stored):
     assert found.perplexity(x[:60]) == pytest.approx(np.exp(-total / counted), rel=1e-5)
 
 
+@pytest.mark.parametrize("given", ["array", "columns", "expression", "bytes", "memory"])
+def test_dense_documents_are_read_as_they_are(corpus, stored, given, tmp_path):
+    """Several panels, the last one shorter; of an array on disk nothing is written but the weights."""
+    x, dense = corpus[0], corpus[0].toarray()
+    found = fl.topics(stored, 5, passes=1)
+    y = {
+        "array": lambda: fl.from_numpy(dense, tmp_path / "y.zarr", chunks=(300, 50)),
+        "columns": lambda: fl.from_numpy(np.ascontiguousarray(dense.T), tmp_path / "y.zarr").T,
+        "expression": lambda: fl.from_numpy(dense - 1, tmp_path / "y.zarr") + 1,
+        "bytes": lambda: fl.from_numpy(dense.astype("u2"), tmp_path / "y.zarr"),
+        "memory": lambda: dense.astype("f8"),
+    }[given]()
+    made = found.transform(y)
+    told = fl.stats()
+    assert isinstance(made, np.ndarray if given == "memory" else fl.Array)
+    assert np.array_equal(np.asarray(made), np.asarray(found.transform(stored)))
+    assert np.array_equal(
+        np.asarray(found.transform(y, method="mwu")), np.asarray(found.transform(stored, method="mwu"))
+    )
+    assert told.bytes_written <= 4 * x.shape[0] * 6 + (64 << 10)
+    assert found.perplexity(y) == pytest.approx(found.perplexity(stored), rel=x.nnz * np.finfo(float).eps)
+
+
 def test_coherence_and_first_words(corpus, stored):
     x, _ = corpus
     found = fl.topics(stored, 6)
@@ -240,8 +263,19 @@ def test_other_documents_and_vocabularies_are_refused(stored):
     ):
         with pytest.raises(fl.ShapeError, match=what):
             call()
-    with pytest.raises(TypeError, match="transform: Y is ndarray; a sparse matrix"):
-        found.transform(np.ones((3, 120)))
+    for y, what in (
+        (np.ones((3, 7)), "Y is 3 x 7 and the topics know 120 words"),
+        (np.ones((0, 120)), "Y is 0 x 120; documents and words are needed"),
+        (np.ones((3, 120), complex), "Y is complex128; counts are needed"),
+        (-np.eye(120), "document 0 has the count -1"),
+        (fl.from_numpy(np.where(np.eye(120) > 0, np.nan, 1)), "document 0 has the count nan"),
+    ):
+        with pytest.raises(fl.ShapeError, match=what):
+            found.transform(y)
+    with pytest.raises(TypeError, match="transform: Y is list; a sparse matrix"):
+        found.transform([[1.0] * 120])
+    with pytest.raises(TypeError, match="coherence: Y is ndarray; a sparse matrix"):
+        found.coherence(np.ones((3, 120)))
     with pytest.raises(fl.ShapeError, match="choose 'em' or 'mwu'"):
         found.transform(sp.csr_matrix((4, 120), dtype="f4"), method="vb")
 

@@ -23,10 +23,13 @@ void bind_rank_k(nb::module_& m) {
       .def_ro("text", &linalg::RankKNotes::text)
       .def_ro("scratch_bytes", &linalg::RankKNotes::scratch_bytes);
   nb::class_<linalg::RankKOptions>(m, "RankKOptions")
-      .def("__init__", [](linalg::RankKOptions* self, std::complex<double> alpha, std::complex<double> beta,
-                          bool hermitian, const std::string& half) {
-        new (self) linalg::RankKOptions{alpha, beta, hermitian, half_from_name(half)};
-      });
+      .def(
+          "__init__",
+          [](linalg::RankKOptions* self, std::complex<double> alpha, std::complex<double> beta, bool hermitian,
+             const std::string& half, double most) {
+            new (self) linalg::RankKOptions{alpha, beta, hermitian, half_from_name(half), false, most};
+          },
+          nb::arg("alpha"), nb::arg("beta"), nb::arg("hermitian"), nb::arg("half"), nb::arg("most") = 0.0);
   m.def(
       "check_rank_k",
       [](const linalg::Operand& a, const std::optional<linalg::Operand>& b, const std::optional<Array>& c,

@@ -51,9 +51,10 @@ Job job(const CsrOperand& a, const Array& x, const std::optional<Array>& shift, 
 
 Job csrmm_job(const CsrOperand& a, bool transposed, const linalg::Operand& x, const std::optional<Array>& y_in,
               const linalg::Operand& y, std::complex<double> alpha, std::complex<double> beta,
-              const std::shared_ptr<Checkpoint>& checkpoint, const std::shared_ptr<sparse::CsrmmNotes>& notes) {
+              const std::shared_ptr<Checkpoint>& checkpoint, const std::shared_ptr<sparse::CsrmmNotes>& notes,
+              bool gram) {
   return {[=](Graph& graph) {
-    const sparse::CsrmmOptions options{transposed, alpha, beta, checkpoint, notes};
+    const sparse::CsrmmOptions options{transposed, alpha, beta, checkpoint, notes, gram};
     sparse::csrmm(graph, a, x, y_in ? &*y_in : nullptr, y, options);
     graph.barrier();
   }};
@@ -156,14 +157,14 @@ void bind_sparse(nb::module_& m) {
     return sparse::csrmm_chunks(a, transposed, cols, dtype_from_name(dtype));
   });
   m.def("csrmm_job", &csrmm_job, nb::arg("a"), nb::arg("transposed"), nb::arg("x"), nb::arg("y_in").none(),
-        nb::arg("y"), nb::arg("alpha"), nb::arg("beta"), nb::arg("checkpoint").none(), nb::arg("notes").none());
+        nb::arg("y"), nb::arg("alpha"), nb::arg("beta"), nb::arg("checkpoint").none(), nb::arg("notes").none(),
+        nb::arg("gram") = false);
   m.def("touched_csr", &sparse::touched, nb::call_guard<nb::gil_scoped_release>());
   m.def("csr_semiring_job", &semiring_job, nb::arg("a"), nb::arg("semiring"), nb::arg("transposed"), nb::arg("x"),
         nb::arg("there").none(), nb::arg("y"), nb::arg("found").none(), nb::arg("old").none() = nb::none(),
         nb::arg("mask").none() = nb::none(), nb::arg("complement") = false, nb::arg("compact") = false,
         nb::arg("checkpoint").none() = nb::none(), nb::arg("notes").none() = nb::none());
   bind_product<sparse::multiply>(m, "csr_multiply_job");
-  bind_product<sparse::gram_multiply>(m, "csr_gram_job");
 }
 
 }  // namespace flagstone::python

@@ -100,15 +100,20 @@ void expression(Stencil& self, const kernel::Program& program, int value,
   kernel_of(self, stencil::expression_kernel(program, value, self.problem->dtype, std::move(given)));
 }
 
+/// A step reaches as far as its stages together.
+void add_stage(stencil::Problem& problem, std::shared_ptr<const stencil::FieldStage> stage) {
+  for (std::size_t d = 0; d < 3; ++d) problem.space.radius[d] += stage->radius()[d];
+  problem.stages.push_back(std::move(stage));
+}
+
 /// One more stage of a step over several fields: which field takes which value of the program.
-void stage(Stencil& self, const kernel::Program& program, const std::vector<std::pair<std::size_t, int>>& replaced,
+void stage(Stencil& self, const kernel::Program& program, const stencil::Replaced& replaced,
            const std::vector<std::tuple<std::string, Shape, std::size_t>>& inputs) {
   std::vector<stencil::FieldInput> given;
   for (const auto& [kind, offset, number] : inputs)
     given.push_back({kind == "coefficient", number, self.axes(offset, 0)});
   stencil::Problem& problem = *self.problem;
-  problem.stages.push_back(std::make_shared<stencil::FieldStage>(program, replaced, problem.dtype, std::move(given)));
-  for (std::size_t d = 0; d < 3; ++d) problem.space.radius[d] += problem.stages.back()->radius()[d];
+  add_stage(problem, stencil::expression_stage(program, replaced, problem.dtype, std::move(given)));
 }
 
 /// Every step of `steps`, of each dimension `number` points from `first` on, `stride` apart; `kept`: dimensions that
@@ -169,20 +174,46 @@ kernel::ProbedKernel probed(const Stencil& self, std::size_t order, std::size_t 
   return {problem.kernel.get(), problem.dtype, order == 2, coefficients, problem.space.shape};
 }
 
-/// The expression that is the kernel so far, compiled.
-void compiled(Stencil& self, const nb::bytes& code, std::size_t entry, const RowsTold& rows) {
+/// Code that was compiled apart, in pages of its own.
+kernel::CompiledLoop own_code(const Stencil& self, const nb::bytes& code, std::size_t entry, const RowsTold& rows) {
   const auto* const bytes = static_cast<const std::byte*>(code.data());
   auto owner = std::make_shared<const kernel::MachineCode>(std::span(bytes, code.size()), entry);
-  const kernel::PlaneKernel& same = *self.problem->kernel;
-  kernel_of(self, kernel::loop_kernel(self.problem->dtype, owner->row(), owner, loop_rows(self, rows), same.radius(),
-                                      same.flops()));
+  return {owner->row(), owner, loop_rows(self, rows)};
 }
 
 /// A loop that the program compiled, and holds as long as it is called.
+kernel::CompiledLoop held_code(const Stencil& self, std::uintptr_t address, const RowsTold& rows) {
+  return {std::bit_cast<kernel::RowLoop>(address), nullptr, loop_rows(self, rows)};
+}
+
+/// The expression that is the kernel so far, compiled.
+void compiled(Stencil& self, const nb::bytes& code, std::size_t entry, const RowsTold& rows) {
+  const kernel::PlaneKernel& same = *self.problem->kernel;
+  kernel_of(self,
+            kernel::loop_kernel(self.problem->dtype, own_code(self, code, entry, rows), same.radius(), same.flops()));
+}
+
+/// The expression that is the last stage so far, compiled.
+void compiled_stage(Stencil& self, const nb::bytes& code, std::size_t entry, const RowsTold& rows) {
+  std::shared_ptr<const stencil::FieldStage>& last = self.problem->stages.back();
+  stencil::Replaced replaced = last->replaced();
+  for (std::size_t m = 0; m < replaced.size(); ++m) replaced[m].second = static_cast<int>(m);
+  last = stencil::loop_stage(own_code(self, code, entry, rows), std::move(replaced), self.problem->dtype,
+                             last->radius(), last->flops());
+}
+
 void row_function(Stencil& self, std::uintptr_t address, const RowsTold& rows, const Shape& radius, double flops) {
-  const auto loop = std::bit_cast<kernel::RowLoop>(address);
-  kernel_of(self, kernel::loop_kernel(self.problem->dtype, loop, nullptr, loop_rows(self, rows), self.axes(radius, 0),
-                                      flops));
+  kernel_of(self,
+            kernel::loop_kernel(self.problem->dtype, held_code(self, address, rows), self.axes(radius, 0), flops));
+}
+
+/// One more stage: result m of the function is field replaced[m].
+void row_stage(Stencil& self, std::uintptr_t address, const RowsTold& rows, const std::vector<std::size_t>& replaced,
+               const Shape& radius, double flops) {
+  stencil::Replaced each;
+  for (const std::size_t field : replaced) each.emplace_back(field, static_cast<int>(each.size()));
+  add_stage(*self.problem, stencil::loop_stage(held_code(self, address, rows), std::move(each), self.problem->dtype,
+                                               self.axes(radius, 0), flops));
 }
 
 }  // namespace
@@ -225,6 +256,9 @@ void bind_stencil(nb::module_& m) {
              self.problem->receiver_fields.push_back(field);
            })
       .def("stage", &stage, nb::arg("program"), nb::arg("replaced"), nb::arg("inputs"))
+      .def("compiled_stage", &compiled_stage, nb::arg("code"), nb::arg("entry"), nb::arg("rows"))
+      .def("row_stage", &row_stage, nb::arg("address"), nb::arg("rows"), nb::arg("replaced"), nb::arg("radius"),
+           nb::arg("flops"))
       .def("snapshot", &snapshot, nb::arg("steps"), nb::arg("first"), nb::arg("number"), nb::arg("stride"),
            nb::arg("kept"), nb::arg("field"))
       .def("mesh",

@@ -82,17 +82,19 @@ void bind_topics(nb::module_& m) {
         return made;
       });
   m.def("check_topics", &check_topics);
+  nb::class_<Documents>(m, "Documents")
+      .def(nb::init<sparse::CsrOperand>(), nb::arg("sparse"))
+      .def(nb::init<const Array&, bool>(), nb::arg("dense"), nb::arg("transposed"));
   m.def("weights_rows", &weights_rows);
   m.def("topics_job", &topics_job, nb::arg("x"), nb::arg("options"), nb::arg("clusters"),
         nb::arg("checkpoint") = nb::none());
-  m.def("infer_topics_job",
-        [](const sparse::CsrOperand& x, const Array& topics, bool multiplicative, const Array& out) -> Job {
-          return {[=](Graph& graph) { infer_topics(graph, x, topics, multiplicative, out); }};
-        });
+  m.def("infer_topics_job", [](const Documents& x, const Array& topics, bool multiplicative, const Array& out) -> Job {
+    return {[=](Graph& graph) { infer_topics(graph, x, topics, multiplicative, out); }};
+  });
   nb::class_<CompletionJob, Job>(m, "CompletionJob")
       .def_prop_ro("likelihood", [](const CompletionJob& job) { return job.result->likelihood; })
       .def_prop_ro("counted", [](const CompletionJob& job) { return job.result->counted; });
-  m.def("complete_documents_job", [](const sparse::CsrOperand& x, const Array& topics) {
+  m.def("complete_documents_job", [](const Documents& x, const Array& topics) {
     CompletionJob job;
     job.build = [=, result = job.result](Graph& graph) { complete_documents(graph, x, topics, *result); };
     return job;

@@ -40,6 +40,7 @@ class Dispatch(NamedTuple):
     compute: Callable[[Any], Any]
     matmul: Matmul
     sparse: Callable[[str], Callable[..., Any]]  #: what makes sparse matrices of sparse ones, by name
+    numbered: Callable[..., list[Any]]  #: sparse matrices with the columns that occur
     resize: Callable[[Any, Any, Any], None]
     placed: Callable[[str], Callable[..., Any] | None]  #: NumPy's functions that put arrays together, by name
     columns: Callable[[Any], list[str | None] | None]

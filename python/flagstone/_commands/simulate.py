@@ -34,6 +34,12 @@ _ROUTINES: dict[str, Callable[..., Plan]] = {
     ),
 }
 
+#: Which of the options that not all take each routine does.
+_TAKEN = {
+    "matmul": {"-n", "--cols", "--inner"}, "cholesky": {"-n"}, "lu": {"-n"}, "qr": {"-n", "--cols"},
+    "stencil": {"--shape", "--steps", "--block", "--depth", "--mesh", "--no-overlap", "--compare"},
+}  # fmt: skip
+
 #: Weights of a step, and whether it is of time order 2 with a coefficient: the wave's velocities.
 _KERNELS: dict[str, tuple[Callable[[int], dict[tuple[int, ...], float]], bool]] = {
     "heat": (lambda ndim: heat(ndim, 2, 0.1), False),
@@ -48,6 +54,14 @@ def _extents(ctx: click.Context, param: click.Parameter, text: str | None) -> tu
     if not 1 <= len(parts) <= 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
         raise click.BadParameter(f"{text!r}; 1 to 3 extents as 512x512x1024 are needed.", ctx, param)
     return tuple(int(part) for part in parts)
+
+
+def _check_taken(routine: str, **given: Any) -> None:
+    """Refuse options that the routine would not look at."""
+    for name, value in given.items():
+        option = "-n" if name == "rows" else f"--{name.replace('_', '-')}"
+        if value not in (None, False) and option not in _TAKEN[routine]:
+            raise click.UsageError(f"{routine} takes no {option}; leave it out.")
 
 
 def _time_loop(
@@ -94,6 +108,10 @@ def simulate(
     compare: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Plan ROUTINE on operands that do not exist, on the machine that FILE describes."""
+    _check_taken(
+        routine, rows=rows, cols=cols, inner=inner, shape=shape, steps=steps, block=block, depth=depth,
+        mesh=mesh, no_overlap=no_overlap, compare=compare,
+    )  # fmt: skip
     node = Machine.read(machine)
     options: dict[str, Any] = {"machine": node, "memory": memory or node.memory}
     plan: Plan | StencilComparison

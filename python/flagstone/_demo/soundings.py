@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._estimators.gaussian_process import GaussianProcessRegressor
+from .._kernel_methods.gaussian_process import GaussianProcessRegressor
 from .._output.create import from_numpy
 from .._runtime.plan import Plan, Stats, comparison, format_seconds
 from .._runtime.progress import Bar

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._runtime.runtime import Runtime, current, named_quota
 from .validation import same_features
 
-__all__ = ["Estimator", "NotFittedError", "Regressor", "Transformer"]
+__all__ = ["Estimator", "NotFittedError", "Regressor", "Transformer", "runtime_of"]
 
 Self = TypeVar("Self", bound="Estimator")
 
@@ -164,6 +164,11 @@ class Estimator:
 
             raise type("NotFittedError", (NotFittedError, Theirs), {})(message)
         raise NotFittedError(message)
+
+
+def runtime_of(model: Estimator) -> contextlib.AbstractContextManager[None]:
+    """Let calls inside keep a model's limit and scratch, where it has its own: for what computes for it."""
+    return model._runtime()
 
 
 class Regressor(Estimator):

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array.array import Array
 from .._errors.classes import ShapeError
-from .._expression.expression import Expression, as_expression, cast
+from .._expression.expression import as_expression, cast
 from .._linalg.matmul import matmul
+from .._runtime.arguments import array_of, check_flags
 from .._runtime.routine import planned_by
 from .._solve.lstsq import lstsq
 from .base import Regressor
@@ -26,38 +26,24 @@ class _Fit:
     def __init__(self, model: _Linear, X: Any, y: Any, sample_weight: Any) -> None:
         who = type(model).__name__
         self.model, self.X = model, points(who, X)
+        if isinstance(self.X, np.ndarray):
+            self.X = self.X.astype(np.float64, copy=False)
         self.y = targets(who, y, self.X.shape[0])
-        self.ridge = model._ridge(who)
-        self.weights = _weights(who, sample_weight, self.X.shape[0])
-        rows, columns = self.X.shape
-        # More unknowns than points: the constant goes with the means.
-        self.centred = bool(model.fit_intercept) and rows <= columns
-
-    def _operands(self) -> tuple[tuple[Any, Any], dict[str, Any]]:
-        x, y = self.X, self.y
-        self.means = np.zeros(x.shape[1]), np.zeros(y.shape[1:])
-        if self.centred:
-            self.means = _mean(x, self.weights), _mean(y, self.weights)
-            x, y = x - self.means[0], y - self.means[1]
-        elif isinstance(x, np.ndarray):
-            x = x.astype(np.float64, copy=False)
-        options = {
-            "ridge": self.ridge, "weights": self.weights,
-            "intercept": bool(self.model.fit_intercept) and not self.centred,
-        }  # fmt: skip
-        return (x, y), options
+        check_flags(who, fit_intercept=model.fit_intercept)
+        intercept = bool(model.fit_intercept)
+        self.ridge = model._ridge(who, self.X.shape[0] - intercept - self.X.shape[1])
+        weights = _weights(who, sample_weight, self.X.shape[0])
+        self.options = {"ridge": self.ridge, "weights": weights, "intercept": intercept}
 
     def plan(self) -> Any:
         """Count it."""
         with self.model._runtime():
-            operands, options = self._operands()
-            return lstsq.plan(*operands, **options)
+            return lstsq.plan(self.X, self.y, **self.options)
 
     def run(self) -> Any:
         """Do it."""
         with self.model._runtime():
-            operands, options = self._operands()
-            return lstsq(*operands, **options)
+            return lstsq(self.X, self.y, **self.options)
 
 
 class _Linear(Regressor):
@@ -65,7 +51,8 @@ class _Linear(Regressor):
 
     fit_intercept: bool
 
-    def _ridge(self, who: str) -> Any:
+    def _ridge(self, who: str, left: int) -> Any:
+        """Return the checked penalties; `left`: points beyond the unknowns."""
         return 0.0
 
     def _planned_fit(self, X: Any, y: Any, sample_weight: Any = None) -> _Fit:
@@ -78,7 +65,7 @@ class _Linear(Regressor):
         Parameters
         ----------
         X : Array, Expression or ndarray, n x d
-            One point a row, on disk or in memory; at most 4,096 coordinates or points.
+            One point a row, on disk or in memory.
         y : ndarray, n or n x targets
         sample_weight : ndarray, optional
             One for each point.
@@ -89,7 +76,8 @@ class _Linear(Regressor):
 
         Notes
         -----
-        One read of X; 2 n d² flops. All ridge values follow from one R.
+        One read of X, as float64; 2 n d² flops. Fewer points than coordinates: 2 n² d flops, and 8 n d bytes
+        of scratch. All ridge values follow from one R.
         """
         fit = _Fit(self, X, y, sample_weight)
         found = fit.run()
@@ -100,12 +88,10 @@ class _Linear(Regressor):
 
     def _take(self, found: Any, fit: _Fit) -> None:
         self._set(found.x, found.intercept, fit)
-        self.rank_, self.singular_ = int(found.rank), found.singular_values
+        self.rank_, self.singular_ = found.rank, found.singular_values
 
     def _set(self, x: NDArray[Any], intercept: Any, fit: _Fit) -> None:
         constant = np.zeros(fit.y.shape[1:]) if intercept is None else np.asarray(intercept)
-        if fit.centred:
-            constant = fit.means[1] - fit.means[0] @ x
         self.coef_ = x.T if x.ndim == 2 else x
         self.intercept_ = float(constant) if np.ndim(constant) == 0 else constant
         self._shape = fit.y.shape[1:]
@@ -140,7 +126,10 @@ class _Linear(Regressor):
 def _weights(who: str, given: Any, rows: int) -> NDArray[Any] | None:
     if given is None:
         return None
-    values = np.asarray(given, np.float64)
+    values = array_of(who, "sample_weight", given)
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{who}: sample_weight is {values.dtype}; real numbers of 0 or more are needed.")
+    values = values.astype(np.float64)
     values = np.full(rows, float(values)) if values.ndim == 0 else values
     if values.shape != (rows,):
         raise ShapeError(
@@ -150,15 +139,6 @@ def _weights(who: str, given: Any, rows: int) -> NDArray[Any] | None:
     if not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
         raise ValueError(f"{who}: sample_weight must be numbers of 0 or more, and not all zero; give others.")
     return values
-
-
-def _mean(given: Any, weights: NDArray[Any] | None) -> NDArray[Any]:
-    if isinstance(given, (Array, Expression)):
-        if weights is not None:
-            total = np.asarray((given * weights[:, None]).sum(axis=0))
-            return np.asarray(total / weights.sum())
-        return np.asarray(given.mean(axis=0), np.float64)
-    return np.asarray(np.average(given, axis=0, weights=weights), np.float64)
 
 
 class LinearRegression(_Linear):
@@ -176,7 +156,8 @@ class LinearRegression(_Linear):
     coef_, intercept_
         Of the shortest solution, where there are several.
     rank_, singular_
-        Of X.
+        Of X, without what a constant explains. Where neither side of X is below 4096, its full rank and no
+        values: anything else is an error.
     n_features_in_
         Coordinates of the points of `fit`.
     """
@@ -217,7 +198,7 @@ class Ridge(_Linear):
     ) -> None:  # fmt: skip
         self.alpha, self.fit_intercept, self.memory, self.scratch = alpha, fit_intercept, memory, scratch
 
-    def _ridge(self, who: str) -> float:
+    def _ridge(self, who: str, left: int) -> float:
         return _penalty(who, "alpha", self.alpha)
 
 
@@ -238,7 +219,8 @@ class RidgeCV(_Linear):
     alpha_ : float
         The penalty that was chosen.
     gcv_ : ndarray
-        m RSS / (m - degrees of freedom)² of each, summed over targets.
+        m RSS / (m - degrees of freedom)² of each, summed over targets. The intercept is a degree of freedom.
+        nan where none is left (alpha 0, of no more points than unknowns), which is not chosen.
     coef_, intercept_
         Of the solution.
     n_features_in_
@@ -253,21 +235,27 @@ class RidgeCV(_Linear):
     ) -> None:  # fmt: skip
         self.alphas, self.fit_intercept, self.memory, self.scratch = alphas, fit_intercept, memory, scratch
 
-    def _ridge(self, who: str) -> list[float]:
+    def _ridge(self, who: str, left: int) -> list[float]:
         if not isinstance(self.alphas, (Sequence, np.ndarray)) or not len(self.alphas):
             raise ValueError(f"{who}: alphas is {self.alphas!r}; a sequence of penalties is needed.")
-        return [_penalty(who, "alphas", one) for one in self.alphas]
+        penalties = [_penalty(who, "alphas", one) for one in self.alphas]
+        if left <= 0 and not any(penalties):
+            raise ValueError(
+                f"{who}: alphas are 0 and X has no more points than unknowns: nothing is left to validate "
+                "by; give one above 0."
+            )
+        return penalties
 
     def _take(self, found: Any, fit: _Fit) -> None:
         self.gcv_ = np.asarray(found.gcv).reshape(len(fit.ridge), -1).sum(axis=1)
-        best = int(np.argmin(self.gcv_))
+        best = int(np.argmin(np.where(np.isnan(self.gcv_), np.inf, self.gcv_)))
         self.alpha_ = fit.ridge[best]
         intercept = None if found.intercept is None else found.intercept[best]
         self._set(found.x[best], intercept, fit)
 
 
 def _penalty(who: str, name: str, given: Any) -> float:
-    value = np.asarray(given)
+    value = array_of(who, name, given)
     if value.ndim or value.dtype.kind not in "biuf" or not np.isfinite(value) or value < 0:
         raise ValueError(f"{who}: {name} is {given!r}; a number of 0 or more is needed.")
     return float(value)

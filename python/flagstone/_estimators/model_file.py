@@ -141,7 +141,7 @@ def open_model(path: str | os.PathLike[str]) -> Any:
     FormatError
         What lies there is no model.
     """
-    place = os.fspath(path)
+    place = path_text("open_model", path)
     if not os.path.exists(place):
         raise storage_error(f"open_model: '{place}' does not exist.", errno.ENOENT, place)
     told = group_told(place)

@@ -163,11 +163,13 @@ class TopicModel(Transformer):
         return self
 
     def _checked(self, X: Any) -> Any:
+        """Return documents as known topics read them; dense ones on disk as they are."""
         self._fitted()
         who = type(self).__name__
         known = getattr(self, "feature_names_in_", None)
-        same_features(who, X, points(who, X, sparse=True), self.n_features_in_, known)
-        return self._counts(X)
+        given = points(who, X, sparse=True)
+        same_features(who, X, given, self.n_features_in_, known)
+        return given if isinstance(given, (Array, Expression)) else self._counts(X)
 
     def transform(self, X: Any) -> Any:
         """Return how much of each document each topic is.

@@ -113,6 +113,9 @@ def chunks_for(given: Expression) -> list[int]:
     return list(_core.default_chunks(list(given.shape), given.dtype.name))
 
 
+_NOTHING = "compute: reductions of no elements"
+
+
 class _Compute:
     """The checked arguments of one call of compute: routines of one shape each, one after the other."""
 
@@ -200,6 +203,8 @@ class _Compute:
                 item.execute(stack)
             for item in self.passes:  # now: a result may lie over what a later pass reads
                 item.result()
+        if not self.passes:
+            self.call.did_nothing(_NOTHING)
         answers = [answer() for answer in self.answers]
         return answers[0] if len(answers) == 1 else tuple(answers)
 
@@ -208,6 +213,8 @@ class _Compute:
         return max((int(item.least(beside)) for item in self.passes), default=0)
 
     def plan(self) -> Plan:
+        if not self.passes:
+            return self.call.nothing(_NOTHING)
         if len(self.passes) != 1:
             raise Error(
                 f"compute.plan: these take {len(self.passes)} passes (their shapes or chunks differ); "

@@ -16,7 +16,7 @@ from .._errors.classes import Error, ShapeError
 from .._resume.identity import identity
 from .._resume.openers import operand, told_values
 from .._resume.registers import opener
-from .creation import extents, number_dtype
+from .generated import extents, number_dtype
 from .mapped import member
 from .point_kernels import PointKernel, named_kernel
 
@@ -203,7 +203,7 @@ def kernel_matrix(
             f"kernel_matrix: X has {x.shape[1]} coordinates and Y {y.shape[1]}; points of both must have as "
             f"many."
         )
-    given = np.dtype(dtype) if dtype is not None else np.result_type(x.dtype, y.dtype)
+    given = np.result_type(x.dtype, y.dtype) if dtype is None else number_dtype("kernel_matrix", dtype)
     if given not in (np.float32, np.float64):
         if dtype is not None:
             raise TypeError(f"kernel_matrix: dtype is {given}; choose float32 or float64.")

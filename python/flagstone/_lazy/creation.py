@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import math
 import operator
 from typing import Any
 
@@ -11,72 +9,17 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.handle import Lazy, lazy_array
 from .._errors.classes import ShapeError
-from .._errors.messages import shown
-from .._expression.expression import Expression, as_expression, cast, from_ufunc, where
+from .._expression.expression import Expression, as_expression, where
 from .._expression.operand import as_array
-from .._resume.registers import opener
-from .._runtime.arguments import whole_number
 from .._runtime.call import Call
+from .generated import extents, generated, number_dtype
 from .mapped import Axis, mapped, member, typed
 
 __all__ = [
-    "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "meshgrid", "ones", "ones_like",
-    "planned", "tril", "triu", "zeros", "zeros_like",
+    "empty", "empty_like", "eye", "full", "full_like", "meshgrid", "ones", "ones_like", "planned", "tril",
+    "triu", "zeros", "zeros_like",
 ]  # fmt: skip
-
-
-def number_dtype(who: str, dtype: Any, default: Any = np.float64) -> np.dtype[Any]:
-    """Return a dtype of numbers, in native byte order."""
-    kind: np.dtype[Any] = np.dtype(default if dtype is None else dtype)
-    if kind.kind not in "biufc" or kind.char in "gG":
-        raise TypeError(f"{who}: dtype is {kind}; choose a number.")
-    native: np.dtype[Any] = kind.newbyteorder("=")
-    return native
-
-
-def extents(who: str, shape: Any) -> list[int]:
-    """Return the extents that a shape is."""
-    given = tuple(shape) if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
-    try:
-        found = [operator.index(n) for n in given]
-    except TypeError:
-        raise TypeError(f"{who}: shape is {shape!r}; an integer or a tuple of integers is needed.") from None
-    if any(n < 0 for n in found):
-        raise ShapeError(f"{who}: shape is {shape_text(tuple(found))}; extents must not be negative.")
-    return found
-
-
-# What the core generates ------------------------------------------------------------------------------------
-
-
-def _text(value: Any) -> list[str]:
-    values = np.asarray(value)
-    return [values.dtype.name, base64.b64encode(values.tobytes()).decode("ascii")]
-
-
-def _value(told: list[str]) -> Any:
-    return np.frombuffer(base64.b64decode(told[1]), np.dtype(told[0])).reshape(())
-
-
-def _generated(what: str, kind: str, *arguments: Any) -> Array:
-    """Return an array of the core; its arguments are whole numbers, lists of them and values of its dtype."""
-    make: Any = {
-        "constant": _core.constant_array, "linear": _core.linear_array, "diagonal": _core.diagonal_array,
-        "triangle": _core.lower_triangle,
-    }[kind]  # fmt: skip
-    given = [np.ascontiguousarray(one) if isinstance(one, np.generic) else one for one in arguments]
-    told = [["value", *_text(one)] if isinstance(one, np.generic) else one for one in arguments]
-    return lazy_array(make(*given), Lazy(what, (), "generated", lambda: [what, kind, told]))
-
-
-@opener("generated")
-def _again(what: str, kind: str, told: list[Any]) -> Array:
-    arguments = [
-        _value(one[1:])[()] if isinstance(one, list) and one and one[0] == "value" else one for one in told
-    ]
-    return _generated(what, kind, *arguments)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Array:
@@ -100,7 +43,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Array:
             "array)."
         )
     kind = number_dtype("full", dtype, value.dtype)
-    return _generated("one value", "constant", extents("full", shape), value.astype(kind)[()])
+    return generated("one value", "constant", extents("full", shape), value.astype(kind)[()])
 
 
 def planned(shape: Any, dtype: Any = None, *, chunks: Any = None) -> Array:
@@ -243,103 +186,6 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None) -> Array:
     return full_like(prototype, 0, dtype, shape)
 
 
-def _as(array: Array, kind: np.dtype[Any]) -> Array:
-    if array.dtype == kind:
-        return array
-    return as_array(Call("astype", light=True), cast(as_expression(array, "astype"), kind))
-
-
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Array:
-    """Return evenly spaced numbers from `start` (0, where one number is given) up to `stop`, lazily.
-
-    Parameters
-    ----------
-    start, stop, step : number
-        As for NumPy's ``arange``.
-    dtype : dtype, optional
-        Default: NumPy's of the numbers.
-
-    Returns
-    -------
-    Array
-        Read-only; the same numbers as NumPy's.
-    """
-    if stop is None:
-        start, stop = 0, start
-    if step == 0:
-        raise ValueError("arange: step is 0; another number is needed.")
-    common = np.result_type(*(np.arange(x, x, step).dtype for x in (start, stop)))
-    kind = number_dtype("arange", dtype, common)
-    if kind.kind == "c" or any(isinstance(x, complex) for x in (start, stop, step)):
-        raise TypeError("arange: complex numbers have no order; add a real range and an imaginary one.")
-    number = max(0, math.ceil((stop - start) / step))
-    # NumPy counts on from the first two elements in the dtype of the result (half precision in float32).
-    counted = np.dtype({"f2": "f4", "f4": "f4"}.get(kind.str[1:], "f8") if kind.kind == "f" else "i8")
-    if kind == np.uint64:
-        counted = kind
-    first, second = (np.asarray(x).astype(kind).astype(counted)[()] for x in (start, start + step))
-    with np.errstate(over="ignore"):
-        each = second - first
-    return _as(_generated(f"{number} numbers", "linear", number, first, each), kind)
-
-
-def _check_real(name: str, given: Any) -> None:
-    try:
-        value = np.asarray(given)
-    except ValueError:  # rows of several lengths
-        value = np.empty(1)
-    if value.ndim or value.dtype.kind not in "biuf":
-        raise TypeError(f"linspace: {name} is {shown(given)}; a real number is needed.")
-
-
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Array:
-    """Return `num` evenly spaced numbers from `start` to `stop`, lazily.
-
-    Parameters
-    ----------
-    start, stop : number
-        Real.
-    num : int
-        How many.
-    endpoint : bool
-        Whether `stop` is the last one.
-    dtype : dtype, optional
-        Default: float64, or the numbers' own; integers are rounded down.
-
-    Returns
-    -------
-    Array
-        Read-only; computed in float64, then converted. The same numbers as NumPy's; where both `start` and
-        `stop` are of float32 or float16, NumPy computes in that dtype, and its numbers are less exact.
-    """
-    number = whole_number("linspace", "num", num, 0, (1 << 60) - 1)  # bytes are counted in 63 bits
-    _check_real("start", start)
-    _check_real("stop", stop)
-    # As NumPy does of ends of float64; of narrower ones it computes in their dtype, which loses digits.
-    kind = number_dtype("linspace", dtype, np.result_type(start, stop, 0.0))
-    call = Call("linspace", light=True)
-    steps = number - 1 if endpoint else number
-    first, last = np.float64(start), np.float64(stop)
-    each = np.float64((last - first) / steps if steps > 0 else np.nan)
-    if number == 1:
-        each = np.float64(0)
-    if np.isfinite(last - first):
-        first = first + 0 * (
-            last - first
-        )  # NumPy adds no step to it: -0.0 becomes 0.0, unless steps are negative
-    ends = [last] if endpoint and number > 1 else []
-    made = _generated(f"{number} numbers", "linear", number, first, each, *ends)
-    if (
-        each == 0 and number > 1 and first != last
-    ):  # below the least float64: NumPy divides what it counts instead
-        counted = _generated(f"{number} numbers", "linear", number, np.float64(0), np.float64(1))
-        shares = from_ufunc(np.divide, (counted, np.float64(steps)))
-        made = as_array(call, from_ufunc(np.add, (from_ufunc(np.multiply, (shares, last - first)), first)))
-    if kind.kind in "iu":
-        return as_array(call, cast(from_ufunc(np.floor, (made,)), kind))
-    return _as(made, kind)
-
-
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     """Return a read-only matrix of zeros with ones on a diagonal.
 
@@ -358,19 +204,14 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     """
     rows, cols = extents("eye", (N, N if M is None else M))
     one = np.ones((), number_dtype("eye", dtype))[()]
-    return _generated("a diagonal", "diagonal", rows, cols, operator.index(k), one)
-
-
-def below_diagonal(n: int, k: int) -> Array:
-    """Return which elements of an n x n matrix lie on or below the diagonal `k`; nothing is stored."""
-    return _generated("a triangle", "triangle", [n, n], k)
+    return generated("a diagonal", "diagonal", rows, cols, operator.index(k), one)
 
 
 def _triangle(who: str, given: Any, k: int) -> tuple[Expression, Array]:
     node = as_expression(given, who)
     if node.ndim < 2:
         raise ShapeError(f"{who}: the array has {node.ndim} dimensions; a matrix, or several, is needed.")
-    return node, _generated("a triangle", "triangle", list(node.shape[-2:]), k)
+    return node, generated("a triangle", "triangle", list(node.shape[-2:]), k)
 
 
 def tril(m: Any, k: int = 0) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import creation, join, places
+from . import creation, join, places, spaced
 
 __all__ = ["by_numpy_name"]
 
@@ -14,6 +14,7 @@ _NAMED = {
     **{name: getattr(join, name) for name in join.__all__},
     **{name: getattr(places, name) for name in places.__all__},
     **{name: getattr(creation, name) for name in creation.__all__},
+    **{name: getattr(spaced, name) for name in spaced.__all__},
 }
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from .._errors.classes import ShapeError
+from .._errors.messages import shown
+from .._runtime.arguments import array_of
 
 __all__ = ["KERNELS", "PointKernel", "named_kernel"]
 
@@ -57,9 +59,9 @@ def named_kernel(
     name: Any, x: Any, *, length_scale: Any, gamma: Any, coef0: Any, degree: Any, who: str = "kernel_matrix"
 ) -> PointKernel:
     """Return a kernel for points like those of `x`, its parameters checked."""
-    if name not in KERNELS:
+    if not isinstance(name, str) or name not in KERNELS:
         known = ", ".join(f"'{one}'" for one in KERNELS)
-        raise ValueError(f"{who}: kernel is {name!r}; choose {known} or a callable.")
+        raise ValueError(f"{who}: kernel is {shown(name)}; choose {known} or a callable.")
     given = {"length_scale": length_scale, "gamma": gamma, "coef0": coef0, "degree": degree}
     for parameter, value in given.items():
         if value is not None and parameter not in KERNELS[name]:
@@ -82,9 +84,9 @@ def named_kernel(
 
 
 def _number(who: str, what: str, given: Any) -> float:
-    values = np.asarray(given)
+    values = array_of(who, what, given)
     if values.ndim or values.dtype.kind not in "biuf" or not np.isfinite(values):
-        raise ValueError(f"{who}: {what} is {given!r}; a finite number is needed.")
+        raise ValueError(f"{who}: {what} is {shown(given)}; a finite number is needed.")
     return float(values)
 
 
@@ -98,7 +100,9 @@ def _positive(who: str, what: str, given: Any) -> float:
 def _length(who: str, given: Any, dimensions: int) -> list[float]:
     if given is None:
         return []
-    values = np.asarray(given, np.float64)
+    values = array_of(who, "length_scale", given)
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{who}: length_scale is {shown(given)}; numbers above 0 are needed.")
     if values.ndim > 1 or (values.ndim == 1 and values.size not in (1, dimensions)):
         raise ShapeError(
             f"{who}: length_scale has {values.size} values and points have {dimensions} coordinates; give a "
@@ -106,7 +110,7 @@ def _length(who: str, given: Any, dimensions: int) -> list[float]:
             "or one for each coordinate."
         )
     if not (np.isfinite(values).all() and (values > 0).all()):
-        raise ValueError(f"{who}: length_scale is {given!r}; numbers above 0 are needed.")
+        raise ValueError(f"{who}: length_scale is {shown(given)}; numbers above 0 are needed.")
     return [float(one) for one in values.reshape(-1)]
 
 

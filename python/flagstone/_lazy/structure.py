@@ -15,7 +15,7 @@ from .._resume.identity import identity
 from .._resume.openers import operand, told_values
 from .._resume.registers import opener
 from .._runtime.arguments import array_of, check_flags, one_of
-from .creation import below_diagonal
+from .generated import below_diagonal
 from .mapped import core_of, member
 
 __all__ = [

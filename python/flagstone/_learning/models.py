@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ from .._array.array import Array
 from .._commands.options import bar, command_runtime, common_options, open_operand, print_json
 from .._commands.routines import check_new
 from .._errors.classes import ShapeError
-from .._estimators.gaussian_process import GaussianProcessRegressor
+from .._errors.messages import storage_error
 from .._estimators.model_file import is_unfinished, open_model
+from .._estimators.validation import points as checked_points
+from .._kernel_methods.gaussian_process import GaussianProcessRegressor
+from .._kernel_methods.kernels import PRECOMPUTED
 from .._lazy.point_kernels import KERNELS
 from .._output.create import from_numpy
 from .._runtime.plan import comparison
@@ -50,13 +54,14 @@ def gp(
         check_new("gp", out, overwrite or only_plan or is_unfinished(out))
     target = predictions or _beside(out, new)
     if new is not None:
-        check_new("gp", target, overwrite or only_plan)
+        _check_target(target, overwrite or only_plan, {"X": x, "Y": y, "Z": new, "OUT": out})
     model = GaussianProcessRegressor(
         kernel, alpha=noise, length_scale=_lengths(length_scale), mean=None if mean == "zero" else mean,
         optimizer="subset" if optimize else None, subset_size=sample, random_state=seed, out=out,
     )  # fmt: skip
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         points, values = _dense(x), np.asarray(_dense(y))
+        fresh = None if new is None else _like("Z", new, points)
         plan = model.fit.plan(points, values)
         if only_plan:
             print_json(plan.as_dict()) if as_json else click.echo(str(plan))
@@ -73,15 +78,20 @@ def gp(
             click.echo(f"log marginal likelihood {model.log_marginal_likelihood_value_:.6g}")
             if optimize:
                 click.echo(f"length scale {told['length_scale']}, noise {model.noise_:.4g}")
-        if new is not None:
+        if fresh is not None:
             kept = model if out is None else open_model(out)
-            told["predictions"] = _predict(kept, _dense(new), target, as_json)
+            told["predictions"] = _predict(kept, fresh, target, as_json)
         if as_json:
             print_json(told)
 
 
 def _predict(model: GaussianProcessRegressor, points: Array, target: str, quiet: bool) -> str:
-    """Write means and deviations, in columns, and say what they are."""
+    """Write means and deviations, in columns, and say what they are; a matrix that was given has none."""
+    if model.kernel == PRECOMPUTED:
+        from_numpy(np.column_stack([model.predict(points)]), target, overwrite=True)
+        if not quiet:
+            click.echo(f"{points.shape[0]:,} points -> {target}: columns of means")
+        return target
     found, deviation = model.predict(points, return_std=True)
     columns = np.column_stack([found, deviation])
     from_numpy(columns, target, overwrite=True)
@@ -91,6 +101,30 @@ def _predict(model: GaussianProcessRegressor, points: Array, target: str, quiet:
             f"({float(np.mean(deviation)):.3g} on average)"
         )
     return target
+
+
+def _check_target(target: str, replaced: bool, others: dict[str, str | None]) -> None:
+    """Refuse, before the fit, a file of predictions that cannot be written, or is read."""
+    for name, path in others.items():
+        if path is not None and os.path.realpath(path) == os.path.realpath(target):
+            raise ShapeError(f"gp: --predictions is '{target}', which is {name}; name another file.")
+    check_new("gp", target, replaced)
+    folder = os.path.dirname(os.path.abspath(target))
+    if not os.path.isdir(folder):
+        raise storage_error(
+            f"gp: '{folder}', for predictions, does not exist; make it.", errno.ENOENT, folder
+        )
+
+
+def _like(name: str, path: str, points: Array) -> Array:
+    """Open points to predict at; refuse, before the fit, others than it knows."""
+    opened: Array = checked_points("gp", _dense(path))
+    if opened.shape[1] != points.shape[1]:
+        raise ShapeError(
+            f"gp: {name}, '{path}', has {opened.shape[1]} columns and X {points.shape[1]}; as many are "
+            "needed."
+        )
+    return opened
 
 
 def _beside(out: str | None, new: str | None) -> str:

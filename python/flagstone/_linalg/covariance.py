@@ -15,7 +15,7 @@ from .._expression.expression import Expression, as_expression, cast, from_ufunc
 from .._expression.operand import lazy_operand
 from .._expression.reductions import Reduced
 from .._lazy.join import concat
-from .._runtime.arguments import unmasked
+from .._runtime.arguments import dtype_of, unmasked
 from .._runtime.call import Call
 from .._runtime.routine import Prepared, routine
 from .rank_k import RankK
@@ -34,7 +34,7 @@ def _variables(who: str, m: Any, y: Any, rowvar: bool, dtype: DTypeLike | None) 
             )
         both = np.result_type(rows.dtype, more.dtype)
         rows = as_expression(concat([cast(rows, both), cast(more, both)]), who)
-    wide = np.result_type(rows.dtype, np.float64) if dtype is None else np.dtype(dtype)
+    wide = np.result_type(rows.dtype, np.float64) if dtype is None else dtype_of(who, dtype)
     if wide.char not in "fdFD":
         raise ShapeError(f"{who}: dtype is {wide}; float32, float64, complex64 or complex128 is needed.")
     return cast(rows, wide)
@@ -115,7 +115,8 @@ class _Covariance:
         if spread is not None:
             value = from_ufunc(np.multiply, (value, np.asarray(1 / spread, value.real.dtype)))
             alpha = 1.0
-        return RankK(call, lazy_operand(call, value), alpha=alpha, uplo=self.uplo, out=self.out)
+        most = 1.0 if self.correlated else 0.0
+        return RankK(call, lazy_operand(call, value), alpha=alpha, uplo=self.uplo, most=most, out=self.out)
 
     def _standard(self, centred: Any, moments: list[Any]) -> Any:
         """Return what a variable is divided by, √(w-weighted sum of squares)."""
@@ -145,6 +146,19 @@ class _Covariance:
 
     def plan(self) -> Any:
         return self._counted().plan()
+
+
+class _One(_Covariance):
+    """Of one variable, with nowhere to write to: a number, as NumPy's."""
+
+    def run(self) -> Any:
+        return np.asarray(super().run())[0, 0]
+
+
+def _covariance(who: str, given: Expression, by: float, fweights: Any, aweights: Any, correlated: bool,
+                uplo: str | None, out: Any, memory: Any) -> _Covariance:  # fmt: skip
+    made = _One if given.shape[0] == 1 and out is None else _Covariance
+    return made(who, given, by, fweights, aweights, correlated, uplo, out, memory)
 
 
 @routine
@@ -179,7 +193,7 @@ def cov(
     Returns
     -------
     Array
-        n x n for n variables, exactly symmetric.
+        n x n for n variables, exactly symmetric. Of one variable a number, as NumPy's (in `out` 1 x 1).
 
     Raises
     ------
@@ -198,7 +212,7 @@ def cov(
     by = ddof if ddof is not None else 0 if bias else 1
     if int(by) != by:
         raise ValueError("ddof must be integer")
-    return _Covariance("cov", given, by, fweights, aweights, False, uplo, out, memory)
+    return _covariance("cov", given, by, fweights, aweights, False, uplo, out, memory)
 
 
 @routine
@@ -228,7 +242,8 @@ def corrcoef(
     Returns
     -------
     Array
-        n x n for n variables, exactly symmetric; NaN in rows and columns of a variable that does not vary.
+        n x n for n variables, exactly symmetric; NaN in rows and columns of a variable that does not vary. Of
+        one variable a number, as NumPy's (in `out` 1 x 1).
 
     Raises
     ------
@@ -240,7 +255,7 @@ def corrcoef(
     Notes
     -----
     A read of x for means and variances, then `flagstone.linalg.rank_k_update` of what is standardised where
-    it is loaded: n² k flops. Values exceed 1 by rounding at most (NumPy clips them).
+    it is loaded: n² k flops. Values (complex: their parts) are clipped to [-1, 1], as NumPy's.
     """
     given = _variables("corrcoef", x, y, rowvar, dtype)
-    return _Covariance("corrcoef", given, 0, None, None, True, uplo, out, memory)
+    return _covariance("corrcoef", given, 0, None, None, True, uplo, out, memory)

@@ -11,7 +11,7 @@ from .._lazy.structure import mirrored
 from .._runtime.plan import Plan
 from .._runtime.routine import Prepared, least_of, routine
 
-__all__ = ["matrix_norm", "prepared", "vector_norm"]
+__all__ = ["largest", "matrix_norm", "prepared", "vector_norm"]
 
 
 class _Pending:
@@ -85,6 +85,14 @@ def prepared(x: Any, keepdims: bool, ord: float | str, out: Any, memory: Any) ->
     if halves is None or x.dtype.kind not in "fc":
         return _Pending(norms.matrix_norm(x, keepdims, ord), out, memory)
     return _Pending(norms.symmetric_norm(*halves, keepdims, ord), out, memory)
+
+
+def largest(x: Any) -> Reduced:
+    """Return the largest magnitude of a matrix, pending; of a mirrored triangle, which is read once."""
+    halves = mirrored(x)
+    if halves is None or x.dtype.kind not in "fc":
+        return norms.matrix_norm(x, ord="max")
+    return norms.symmetric_norm(*halves, False, "max")
 
 
 @routine

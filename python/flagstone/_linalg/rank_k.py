@@ -12,6 +12,7 @@ from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_conjugated, is_transposed, owner_of
 from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
+from .._errors.messages import shown
 from .._expression.expression import Expression, as_expression, cast, from_ufunc, where
 from .._expression.operand import lazy_operand
 from .._expression.program import ordered
@@ -22,7 +23,7 @@ from .._output.destination import kept_choice
 from .._output.place import Place
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
-from .._runtime.arguments import unmasked
+from .._runtime.arguments import a_number, array_of, dtype_of, unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.scratch import prepare
@@ -39,9 +40,12 @@ class RankK(Routine[Any]):
 
     def __init__(
         self, call: Call, a: Any, b: Any = None, *, c: Any = None, alpha: complex = 1, beta: complex = 0,
-        hermitian: bool = True, uplo: str | None = None, out: Any = None,
+        hermitian: bool = True, uplo: str | None = None, most: float = 0.0, out: Any = None,
     ) -> None:  # fmt: skip
-        """Check them; `a`, `b`: what `lazy_operand` returned, of one dtype that is multiplied."""
+        """Check them; `a`, `b`: what `lazy_operand` returned, of one dtype that is multiplied.
+
+        `most`: what elements are clipped to; 0: nothing.
+        """
         who = call.who
         if uplo not in (None, "lower", "upper"):
             raise ShapeError(f"{who}: uplo is {uplo!r}; 'lower', 'upper' or None (both halves) is needed.")
@@ -49,17 +53,21 @@ class RankK(Routine[Any]):
             raise ShapeError(f"{who}: out is a read-only ndarray; give a writeable one.")
         self.a = Operand.matrix(call, a, "A")
         self.b = None if b is None else Operand.matrix(call, b, "B")
-        self.alpha, self.beta, self.hermitian, self.uplo = complex(alpha), complex(beta), hermitian, uplo
+        self.alpha, self.beta = (
+            complex(a_number(who, name, given)) for name, given in (("alpha", alpha), ("beta", beta))
+        )
+        self.hermitian, self.uplo, self.most = hermitian, uplo, most
         if beta and c is None:
             raise ShapeError(f"{who}: beta is {beta} and there is no C; give c= or leave beta out.")
-        self.c = Operand.matrix(call, off_the_map(call, c), "C") if beta else None
-        if self.c is not None and (self.c.transposed or self.c.conjugated):
+        given_c = None if c is None else Operand.matrix(call, off_the_map(call, c), "C")
+        if given_c is not None and (given_c.transposed or given_c.conjugated):
             raise ShapeError(
                 f"{who}: C is a transposed or conjugated view; give C itself, which is symmetric."
             )
-        self.options = _core.RankKOptions(self.alpha, self.beta, hermitian, uplo or "both")
+        self.options = _core.RankKOptions(self.alpha, self.beta, hermitian, uplo or "both", most)
         factors = self.a.factor, None if self.b is None else self.b.factor
-        _core.check_rank_k(*factors, None if self.c is None else self.c.core, self.options)
+        _core.check_rank_k(*factors, None if given_c is None else given_c.core, self.options)
+        self.c = given_c if beta else None  # of beta 0 it is not read
         n = self.a.shape[0]
         self.dtype = self.a.dtype
         self.place = Place(
@@ -107,7 +115,8 @@ class RankK(Routine[Any]):
             "a": self.a.identity, "b": None if self.b is None else self.b.identity,
             "c": None if self.c is None else self.c.identity, "dtype": self.dtype.name,
             "alpha": [self.alpha.real, self.alpha.imag], "beta": [self.beta.real, self.beta.imag],
-            "hermitian": self.hermitian, "uplo": self.uplo, "chunks": list(self.place.chunks),
+            "hermitian": self.hermitian, "uplo": self.uplo, "most": self.most,
+            "chunks": list(self.place.chunks),
         }  # fmt: skip
 
     def effort(self) -> tuple[float, float]:
@@ -126,14 +135,14 @@ def standardized(call: Call, a: Any, center: Any, scale: Any, missing: Any, dtyp
         raise ShapeError(
             f"{call.who}: A has {len(a.shape)} dimensions ({shape_text(tuple(a.shape))}); 2 are needed."
         )
-    kind = np.dtype(dtype) if dtype is not None else _accumulated(a.dtype)
+    kind = dtype_of(call.who, dtype) if dtype is not None else _accumulated(a.dtype)
     if kind.char not in "fdFD":
         raise ShapeError(f"{call.who}: dtype is {kind}; float32, float64, complex64 or complex128 is needed.")
     if center is None and scale is None and missing is None and a.dtype == kind:
         return lazy_operand(call, a)
     given = as_expression(a, call.who)
     value = cast(given, kind)
-    gaps = _gaps(given, missing)
+    gaps = _gaps(call.who, given, missing)
     if gaps is not None and center is None:
         value = where(gaps, np.asarray(_means(given, gaps), kind), value)
     if center is not None:
@@ -155,12 +164,23 @@ def _accumulated(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
-def _gaps(given: Expression, missing: Any) -> Expression | None:
+def _gaps(who: str, given: Expression, missing: Any) -> Expression | None:
+    """Return where there is no value: exactly what `missing` is in A's dtype, which must have it."""
     if missing is None:
         return None
-    if missing != missing:
+    code = a_number(who, "missing", missing)
+    if code != code and given.dtype.kind in "fc":
         return from_ufunc(np.isnan, (given,))
-    return from_ufunc(np.equal, (given, given.dtype.type(missing)))
+    if given.dtype.kind in "biu":
+        info = (0, 1) if given.dtype.kind == "b" else (np.iinfo(given.dtype).min, np.iinfo(given.dtype).max)
+        if not (np.isrealobj(code) and info[0] <= code <= info[1] and int(code) == code):
+            raise ShapeError(
+                f"{who}: missing is {shown(missing)} and A {given.dtype}, which cannot hold it; give a code "
+                "that A may hold, or leave missing out."
+            )
+    if np.iscomplexobj(code) and given.dtype.kind != "c":
+        raise ShapeError(f"{who}: missing is {shown(missing)} and A {given.dtype}; a real number is needed.")
+    return from_ufunc(np.equal, (given, given.dtype.type(code)))
 
 
 def _means(given: Expression, gaps: Expression) -> NDArray[Any]:
@@ -176,7 +196,9 @@ def _means(given: Expression, gaps: Expression) -> NDArray[Any]:
 
 
 def _row(who: str, name: str, given: Any, n: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    row = np.asarray(given)
+    row = array_of(who, name, given)
+    if row.dtype.kind not in ("biufc" if kind.kind == "c" else "biuf"):
+        raise ShapeError(f"{who}: {name} is {row.dtype}; numbers that {kind} can hold are needed.")
     if row.ndim == 0:
         row = np.full(n, row)
     if row.shape != (n,):
@@ -353,6 +375,16 @@ def _same_leaf(x: Any, y: Any) -> bool:
     return not isinstance(x, Array) and not isinstance(y, Array) and bool(np.array_equal(x, y))
 
 
+@routine
+def clipped_update(
+    a: Any, *, most: float, alpha: float = 1, uplo: str | None = None, out: Any = None,
+    memory: int | str | None = None,
+) -> Prepared[Any]:  # fmt: skip
+    """Return alpha A A^H with elements within [-most, most]: correlations that are gone on with."""
+    call = Call("corrcoef", memory)
+    return RankK(call, lazy_operand(call, a), alpha=alpha, uplo=uplo, most=most, out=out)
+
+
 @resumable("rank_k_update")
 def _again(path: str, told: dict[str, Any]) -> Again:
     alpha, beta = (complex(*told[name]) if told[name][1] else told[name][0] for name in ("alpha", "beta"))
@@ -360,6 +392,9 @@ def _again(path: str, told: dict[str, Any]) -> Again:
     if told["c"] is not None:
         options["c"] = operand("C", told["c"])
     a = operand("A", told["a"])
+    if told["most"]:
+        options.pop("beta")
+        return clipped_update, (a,), options | {"most": told["most"]}
     if told["b"] is not None:
         return rank_2k_update, (a, operand("B", told["b"])), options
     if not told["hermitian"]:

@@ -135,6 +135,10 @@ class Machine:
                 error.errno or 0,
                 str(place),
             ) from None
+        except UnicodeDecodeError:
+            raise FormatError(
+                f"machine: {place} is no text; name a machine file (flagstone calibrate --machine)."
+            ) from None
         except tomllib.TOMLDecodeError as error:
             raise FormatError(
                 f"machine: {place} is no TOML file ({error}); see docs/guide/plans.md."

@@ -22,6 +22,7 @@ __all__ = [
     "array_of",
     "byte_count",
     "check_flags",
+    "dtype_of",
     "is_whole",
     "memory_bytes",
     "one_of",
@@ -159,6 +160,15 @@ def array_of(who: str, name: str, given: Any) -> NDArray[Any]:
         raise ShapeError(
             f"{who}: {name} is {shown(given)}; an array of numbers, with rows of one length, is needed."
         ) from None
+
+
+def dtype_of(who: str, given: Any) -> np.dtype[Any]:
+    """Return a dtype; TypeError of what names none."""
+    try:
+        found: np.dtype[Any] = np.dtype(given)
+    except (TypeError, ValueError):
+        raise TypeError(f"{who}: dtype is {shown(given)}; a NumPy dtype is needed, as 'float64'.") from None
+    return found
 
 
 def one_of(who: str, name: str, given: Any, *choices: str) -> str:

@@ -20,7 +20,7 @@ from .arguments import memory_bytes
 from .pending_writes import flush_all
 from .plan import Plan, Stats, format_seconds
 from .progress import shown
-from .runtime import current, named_quota, remember
+from .runtime import current, named_quota, remember, stats
 from .spaces import spaces_of
 
 __all__ = ["Call", "Moved"]
@@ -243,6 +243,19 @@ class Call:
             done.ring_idle_seconds, done.resident_at_entry, done.budget, done.peak_budget, done.io,
             spaces=spaces_of(done), **(counted(done) if counted is not None else {}),
         ))  # fmt: skip
+
+    def nothing(self, what: str) -> Plan:
+        """Return the plan of a call whose operands have no elements."""
+        resident = _core.resident_bytes()
+        return Plan(
+            what, "nothing to read", 0, 0, 0, 0.0, resident, self.rounded(resident), 0.0, self.memory
+        )  # fmt: skip
+
+    def did_nothing(self, what: str) -> None:
+        """Say so in stats(), which else would tell of the call before."""
+        with self.measured(what, "nothing to read"):
+            pass
+        remember(self.runtime, dataclasses.replace(stats(), passes=0))
 
     def keep(self, done: Stats) -> Stats:
         """Make `done` what stats() tells, and compare it with its plan."""

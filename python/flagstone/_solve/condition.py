@@ -15,7 +15,8 @@ from .._errors.messages import shown
 from .._expression.operand import lazy_operand
 from .._factor.cholesky import cholesky_call
 from .._factor.diagonal import warn_of
-from .._factor.lu import LuFactor, LuSolve, lu_call
+from .._factor.lu import LuFactor, lu_call
+from .._factor.lu_solve import LuSolve
 from .._lazy.structure import hermitian, triangular
 from .._linalg.norms import matrix_norm
 from .._linalg.operands import as_factored

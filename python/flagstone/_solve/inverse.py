@@ -39,12 +39,12 @@ class Slogdet(NamedTuple):
     ----------
     sign : number
         Of the determinant; of a complex one its direction, of modulus 1; 0 where it is zero.
-    logabsdet : float
-        The logarithm of its modulus.
+    logabsdet : number
+        The logarithm of its modulus, of the matrix's precision.
     """
 
     sign: Any
-    logabsdet: float
+    logabsdet: Any
 
 
 class _Determinant:
@@ -73,7 +73,7 @@ class _Determinant:
         """Factor, and read the diagonal."""
         made: Any = self.given if self.factor is None else self.factor.run()
         if not isinstance(made, LuFactor):  # of L: the determinant is the square of its diagonal's product
-            return Slogdet(made.dtype.type(1), 2 * _logarithm(diagonal_of(made)))
+            return Slogdet(made.dtype.type(1), _logarithm(diagonal_of(made), 2))
         values = diagonal_of(made.lu)
         swaps = int(np.count_nonzero(np.asarray(made.piv) != np.arange(len(made.piv))))
         return Slogdet(_sign(values, swaps), _logarithm(values))
@@ -96,9 +96,11 @@ def diagonal_of(factor: Array) -> NDArray[Any]:
     return np.concatenate([np.zeros(0, factor.dtype), *parts])
 
 
-def _logarithm(values: NDArray[Any]) -> float:
+def _logarithm(values: NDArray[Any], times: int = 1) -> Any:
+    """Return the logarithm of their product's modulus, summed up in float64, in their precision."""
     sizes = np.abs(values.astype(np.result_type(values, np.float64)))
-    return math.fsum(np.log(sizes)) if sizes.all() else -math.inf
+    found = math.fsum(np.log(sizes)) if sizes.all() else -math.inf
+    return values.real.dtype.type(times * found)
 
 
 def _sign(values: NDArray[Any], swaps: int) -> Any:

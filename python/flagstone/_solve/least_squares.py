@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array.array import Array, shape_text
-from .._errors.classes import ShapeError
+from .._errors.classes import NumericalError, ShapeError
 from .._expression.expression import Expression, as_expression
 from .._expression.operand import lazy_operand
 from .._lazy.join import concat
 from .._lazy.places import expand_dims
 from .._output.create import from_numpy
 from .._output.place import Place, check_out
-from .._runtime.arguments import unmasked
+from .._runtime.arguments import array_of, check_flags, one_of, real_number
 from .._runtime.call import Call
 
 __all__ = ["MOST", "LstsqResult", "Problem"]
@@ -27,12 +27,16 @@ MOST = 4096  #: columns of which the singular values are computed, in memory
 class LstsqResult:
     """What `fl.linalg.lstsq` returns; unpacks as ``x, residuals, rank, singular_values``, as NumPy's.
 
+    NumPy's residuals are those of full rank and m > n, one of them for a vector b; of other fits there are
+    none among the four (0 where those of right-hand sides would be). The attribute always has them.
+
     Attributes
     ----------
     x : ndarray
         n coefficients for each right-hand side; a leading axis for a sequence of ridge values.
     residuals : ndarray
-        Squared lengths of b - A x - intercept (weighted where there are weights), for every right-hand side.
+        Squared lengths of b - A x - intercept (weighted where there are weights), for every right-hand side;
+        inf beyond the largest number.
     rank : int or None
         Singular values of A (without the intercept) above rcond times the largest. Beyond 4096 of them n, or
         None where A is deficient and a ridge made up for it.
@@ -64,10 +68,11 @@ class LstsqResult:
         self.degrees_of_freedom: Any = parts["degrees_of_freedom"]
         self.gcv: NDArray[Any] = parts["gcv"]
         self.total: NDArray[Any] = parts["total"]  #: squared length of b, less its mean with an intercept
+        self._told: NDArray[Any] = parts["told"]
 
     def __iter__(self) -> Iterator[Any]:
         """Give NumPy's four."""
-        return iter((self.x, self.residuals, self.rank, self.singular_values))
+        return iter((self.x, self._told, self.rank, self.singular_values))
 
     def __len__(self) -> int:
         return 4
@@ -87,32 +92,30 @@ class Problem:
         self, call: Call, a: Any, b: Any, *, rcond: float | None, ridge: Any, weights: Any, intercept: bool,
         method: str, out: Any,
     ) -> None:  # fmt: skip
-        self.call, self.intercept, self.method, self.out = call, intercept, method, out
-        if method not in ("qr", "normal"):
-            raise ShapeError(f"lstsq: method is {method!r}; choose 'qr' or 'normal'.")
-        a, b = (lazy_operand(call, one) for one in (a, b))
-        self.a = a if isinstance(a, Array) else np.asarray(unmasked("lstsq", a))
-        self.b = b = b if isinstance(b, Array) else np.asarray(unmasked("lstsq", b))
-        if self.a.ndim != 2 or b.ndim not in (1, 2) or b.shape[0] != self.a.shape[0]:
+        check_flags("lstsq", intercept=intercept)
+        self.call, self.intercept, self.out = call, bool(intercept), out
+        self.method = one_of("lstsq", "method", method, "qr", "normal")
+        self.ridge, self.path = _ridge(ridge)
+        self.a, self.b = (_matrix(call, name, one) for name, one in (("a", a), ("b", b)))
+        if self.a.ndim != 2 or self.b.ndim not in (1, 2) or self.b.shape[0] != self.a.shape[0]:
             raise ShapeError(
-                f"lstsq: a is {shape_text(tuple(self.a.shape))} and b is {shape_text(tuple(b.shape))}; a "
-                "matrix and as many rows of right-hand sides are needed."
+                f"lstsq: a is {shape_text(tuple(self.a.shape))} and b is {shape_text(tuple(self.b.shape))}; "
+                "a matrix and as many rows of right-hand sides are needed."
             )
         self.m, self.n = int(self.a.shape[0]), int(self.a.shape[1])
-        self.vector = b.ndim == 1
-        self.sides = 1 if self.vector else int(b.shape[1])
-        self.dtype = np.result_type(self.a.dtype, b.dtype)
+        self.vector = self.b.ndim == 1
+        self.sides = 1 if self.vector else int(self.b.shape[1])
+        self.dtype = np.result_type(self.a.dtype, self.b.dtype)
         if self.dtype.kind in "biu" or self.dtype == np.float16:
             self.dtype = np.dtype(np.float64)
-        self.ridge, self.path = _ridge(ridge)
-        self.rcond = float(np.finfo(self.dtype).eps * max(self.m, self.n) if rcond is None else rcond)
-        if self.wide and intercept:
-            raise ShapeError(
-                f"lstsq: intercept=True needs as many rows as columns, and a is "
-                f"{shape_text((self.m, self.n))}; centre the rows, or leave the intercept out."
-            )
-        self.given_weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        self.weights = _square_roots(self.given_weights, self.m)
+        self.rcond = _rcond(rcond, self.dtype, max(self.m, self.n))
+        self.given_weights = None if weights is None else _checked_weights(weights, self.m)
+        self.weights = None if self.given_weights is None else np.sqrt(self.given_weights)
+        if self.intercept and not self.m:
+            raise ShapeError("lstsq: a has no rows, and intercept=True needs one; leave the intercept out.")
+        ones = np.ones(self.m) if self.weights is None else self.weights
+        #: the column of the intercept, its rows scaled
+        self.constant = ones[:, None].astype(self.dtype) if self.intercept else None
         check_out("lstsq", out, self.shape, self.dtype, "solution", "they must agree")
 
     @property
@@ -151,9 +154,8 @@ class Problem:
     def joined(self) -> Array:
         """Return [1 A b], of which nothing is stored."""
         parts = [self.columns(self.a), self.columns(self.b)]
-        if self.intercept:
-            ones = np.ones((self.m, 1), self.dtype) if self.weights is None else self.weights[:, None]
-            parts.insert(0, ones.astype(self.dtype))
+        if self.constant is not None:
+            parts.insert(0, self.constant)
         return concat(parts, axis=1)
 
     @property
@@ -165,10 +167,14 @@ class Problem:
     def right(self) -> NDArray[Any]:
         """Return b in memory, as a matrix with its rows scaled."""
         b = np.asarray(self.b).astype(self.dtype, copy=False).reshape(self.m, self.sides)
+        if not np.isfinite(b).all():
+            row, column = np.argwhere(~np.isfinite(b))[0]
+            raise NumericalError(f"lstsq: b has NaN or Inf at row {row}, column {column}.")
         return b if self.weights is None else (b * self.weights[:, None]).astype(self.dtype)
 
     def shaped(self, fit: dict[str, Any], place: Place | None = None) -> LstsqResult:
         """Return results without the axes that were not given; `place`: x goes there, if it is open."""
+        fit["told"] = self._as_numpys(fit)
         for name in ("x", "residuals", "stderr", "gcv", "intercept", "intercept_stderr"):
             value = fit.get(name)
             if value is None:
@@ -193,24 +199,61 @@ class Problem:
             from_numpy(fit["x"], self.out, overwrite=True)
         return LstsqResult(**fit)
 
+    def _as_numpys(self, fit: dict[str, Any]) -> NDArray[Any]:
+        """Return the residuals that NumPy would: none where the rank is not full or no row is left over."""
+        squares: NDArray[Any] = fit["residuals"]
+        if fit["rank"] != self.n or self.m <= self.n:
+            squares = squares[:, :0]
+        return squares if self.path else squares[0]
 
-def _ridge(ridge: Any) -> tuple[list[float], bool]:
+
+def _matrix(call: Call, name: str, given: Any) -> Any:
+    """Return an operand: an Array, or numbers in memory."""
+    if hasattr(given, "tocsr"):
+        raise TypeError(
+            f"lstsq: {name} is a sparse matrix; the QR of a dense one is taken, give {name}.toarray()."
+        )
+    given = lazy_operand(call, given)
+    if isinstance(given, Array):
+        return given
+    values = array_of("lstsq", name, given)
+    if values.dtype.kind not in "biufc" or values.dtype.char in "gG":
+        raise TypeError(f"lstsq: {name} holds {values.dtype}; numbers of at most 64 bits a part are needed.")
+    return values
+
+
+def _ridge(given: Any) -> tuple[list[float], bool]:
     """Return the values, and whether a sequence was given."""
-    path = isinstance(ridge, (Sequence, np.ndarray)) and np.ndim(ridge) == 1
-    values = [float(one) for one in (ridge if path else [ridge])]
-    for one in values:
-        if not one >= 0:
-            raise ShapeError(f"lstsq: ridge is {one}; numbers of 0 or more are needed.")
-    return values, path
+    path = isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, (str, bytes))
+    path = path and getattr(given, "ndim", 1) > 0
+    if path and not len(given):
+        raise ShapeError("lstsq: ridge is an empty sequence; a number of 0 or more is needed, or several.")
+    needed = "numbers of 0 or more, and finite, are needed"
+    return [
+        real_number("lstsq", "ridge", one, lambda value: 0 <= value < np.inf, needed)
+        for one in (given if path else [given])
+    ], path
 
 
-def _square_roots(weights: Any, m: int) -> NDArray[Any] | None:
-    if weights is None:
-        return None
-    values = np.asarray(weights, dtype=np.float64)
+def _rcond(given: Any, dtype: np.dtype[Any], longest: int) -> float:
+    """Return NumPy's rule: epsilon times the longer side by default, epsilon where it is negative."""
+    epsilon = float(np.finfo(dtype).eps)
+    if given is None:
+        return epsilon * longest
+    value = real_number("lstsq", "rcond", given, np.isfinite, "a finite number, or None, is needed")
+    return epsilon if value < 0 else value
+
+
+def _checked_weights(given: Any, m: int) -> NDArray[Any]:
+    values = array_of("lstsq", "weights", given)
+    if values.dtype.kind not in "biuf":
+        raise ShapeError(f"lstsq: weights are {values.dtype}; real numbers of 0 or more are needed.")
+    values = values.astype(np.float64)
     if values.shape != (m,) or not np.all(values >= 0) or not np.all(np.isfinite(values)):
         raise ShapeError(
             f"lstsq: weights are {shape_text(values.shape)} and a has {m} rows; one number of 0 or more for "
             "each row is needed."
         )
-    return np.sqrt(values)
+    if m and not values.any():
+        raise ShapeError("lstsq: weights are all 0; one above 0 is needed at least.")
+    return values

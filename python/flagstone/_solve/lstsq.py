@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
 from typing import Any
@@ -18,12 +19,13 @@ from .._output.place import IN_MEMORY, Place
 from .._resume.openers import old_output, operand, told_values
 from .._resume.registers import Again, resumable
 from .._runtime.call import Call
-from .._runtime.plan import Plan
+from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import At, How, Prepared, Routine, least_of, routine
+from .._runtime.runtime import current, remember, stats
 from .._scratch.scratch import prepare
 from .least_squares import MOST, LstsqResult, Problem
 from .lstsq_large import Large, LargeWide
-from .triangle import Triangle, from_gram, rank_of, spectral_fit
+from .triangle import Triangle, from_gram, lengths, rank_of, spectral_fit
 
 __all__ = ["lstsq"]
 
@@ -110,12 +112,14 @@ class _Tall(Routine[LstsqResult]):
 class _Wide(_Tall):
     """Fewer rows than columns: the shortest solution, from an LQ whose Q is kept in scratch."""
 
+    _method = "one LQ"
+
     def _prepare(self) -> None:
         one = self.problem
         self.joined = matrix_operand(self.call, one.columns(one.a), "a")
         self.operand = _core.Operand(self.joined.core, not self.joined.transposed, not self.joined.conjugated)
         _core.check_qr("lstsq", self.operand)
-        self.width = one.m
+        self.width = one.first + one.m + (one.sides if one.intercept else 0)
         self.reflectors = reflectors_place(self.call, (one.n, one.m), True, one.dtype, None)
         self.place = Place(self.call, (one.m, one.m), one.dtype, IN_MEMORY, (one.m, one.m))
         self.places = [self.reflectors, self.place]
@@ -124,13 +128,17 @@ class _Wide(_Tall):
     def beside(self) -> int:
         return super().beside + self.problem.right_bytes
 
+    @property
+    def _product(self) -> tuple[QrFactor, NDArray[Any]]:
+        """Operands of Qᴴ y that are only shapes."""
+        return planned_factor((self.problem.n, self.problem.m), self.problem.dtype), self._padded()
+
     def _after(self) -> int:
         """Return the least limit of Qᴴ y, with what is held by then."""
         one = self.problem
         solutions = (len(one.ridge) + 2) * one.n * one.sides * int(one.dtype.itemsize)
-        product = planned_factor((one.n, one.m), one.dtype), self._padded()
         held = solutions + one.right_bytes + _core.allowed_drift  # a process grows over a chain of calls
-        return least_of(apply_q, *product, trans=True, memory=self.call.memory) + held
+        return least_of(apply_q, *self._product, trans=True, memory=self.call.memory) + held
 
     def least(self, beside: int = 0) -> int:
         return max(super().least(beside), self._after() + beside)
@@ -140,38 +148,54 @@ class _Wide(_Tall):
         return super().check(beside)
 
     def plan(self) -> Plan:
-        return replace(super().plan(), least_memory=self.call.rounded(self.least()))
+        last = apply_q.plan(*self._product, trans=True, memory=self.call.memory)
+        whole: Plan = together(self.what, [super().plan(), *[last] * len(self.problem.ridge)])
+        return replace(whole, method=self._method, least_memory=self.call.rounded(self.least()))
 
     def how(self, job: Any) -> How:
-        return How("one LQ")
+        return How(self._method)
 
     def job(self, at: At) -> Any:
         made: Any = at(self.reflectors)
         v, t, r = made
         return _core.qr_factor_job(self.operand, v, t, r, _core.Operand(at(self.place), False, False))
 
+    def execute(self, stack: contextlib.ExitStack) -> Any:
+        self.right = self.problem.right()  # before the LQ: it may hold NaN
+        return super().execute(stack)
+
     def result(self, job: Any) -> LstsqResult:
-        one = self.problem
+        one, done = self.problem, [stats()]
         factor = QrFactor((one.n, one.m), True, *self.reflectors.close())
-        left = np.triu(self.place.close()).conj().T  # A = L Q
+        fit = self._short(np.triu(self.place.close()).conj().T)  # A = L Q
+        fit["x"] = np.array([self._long(factor, y, done) for y in fit["x"]])
+        fit["stderr"] = np.full(fit["x"].shape, np.nan, fit["residuals"].dtype)
+        made = one.shaped(fit)
+        remember(current(), replace(together(self.what, done), method=self._method))
+        return made
+
+    def _short(self, left: NDArray[Any]) -> dict[str, Any]:
+        """Return the fit of L y = b, with a constant where one is asked for: x = Qᴴ y is as long as y."""
+        one, b = self.problem, self.right
+        if one.constant is not None:
+            r = np.asarray(np.linalg.qr(np.hstack([one.constant, left, b]), mode="r"))
+            return Triangle(r, one.m, one.m, True).fit(one.ridge, one.rcond)
         u, s, vh = np.linalg.svd(left)
-        rank = rank_of(s, one.rcond)
-        b, nothing = one.right(), np.zeros(one.sides)
-        fit = spectral_fit(u, s, vh, b, nothing, one.m, 0, one.ridge, rank)
-        del fit["spread"], fit["sigma2"], left, u, vh
-        fit["total"] = (np.abs(b).astype(np.float64) ** 2).sum(axis=0)
-        fit["x"] = np.array([self._long(factor, y) for y in fit["x"]])
-        fit["stderr"] = np.full(fit["x"].shape, np.nan, s.dtype)
-        return one.shaped(fit)
+        fit = spectral_fit(u, s, vh, b, np.zeros(one.sides), one.m, 0, one.ridge, rank_of(s, one.rcond))
+        del fit["spread"], fit["sigma"]
+        with np.errstate(over="ignore", under="ignore"):
+            fit["total"] = lengths(b) ** 2
+        return fit
 
     def _padded(self) -> NDArray[Any]:
         return np.zeros((self.problem.n, self.problem.sides), self.problem.dtype)
 
-    def _long(self, factor: QrFactor, y: NDArray[Any]) -> NDArray[Any]:
+    def _long(self, factor: QrFactor, y: NDArray[Any], done: list[Stats]) -> NDArray[Any]:
         """Return Qᴴ y."""
         padded = self._padded()
         padded[: self.problem.m] = y
         made: NDArray[Any] = apply_q(factor, padded, trans=True, memory=self.call.memory)
+        done.append(stats())
         return made
 
 
@@ -194,14 +218,14 @@ def lstsq(
         Right-hand sides.
     rcond : float, optional
         Singular values below `rcond` times the largest count as zero; the solution is the shortest one then.
-        Default, as NumPy's: the dtype's epsilon times max(m, n).
+        Default, as NumPy's: the dtype's epsilon times max(m, n); a negative one: epsilon.
     ridge : float or sequence of float
-        λ of min ‖b - a x‖² + λ ‖x‖². A sequence gives x and the rest a leading axis; the intercept is not
-        penalised.
+        λ of min ‖b - a x‖² + λ ‖x‖², 0 or more. A sequence gives x and the rest a leading axis; the intercept
+        is not penalised.
     weights : array_like of m numbers, optional
         Of the rows: Σ w (b - a x)² is what is made small.
     intercept : bool
-        Fit a constant too (m ≥ n).
+        Fit a constant too. Where m ≤ n it takes one from the rank, m - 1 at most.
     method : {"qr", "normal"}
         "normal" solves aᴴa x = aᴴb, at half the work and with the square of the condition: only where it is
         named.
@@ -218,7 +242,10 @@ def lstsq(
     Raises
     ------
     ShapeError
-        a and b do not conform; a negative ridge or weight.
+        a and b do not conform; ridge, rcond or weights are no such numbers. Beyond 4096, an intercept with
+        no more rows than columns and a ridge value of 0.
+    TypeError
+        a or b holds no numbers; intercept is no truth value.
     NumericalError
         a or b holds NaN or Inf; names row and column of [1 a b]. Beyond 4096 columns also where a has not
         full rank and there is no ridge.

@@ -44,6 +44,16 @@ def _adjoint(x: Any) -> Any:
     return as_expression(x, "lstsq").T.conj()
 
 
+def _check_rank(problem: Problem) -> None:
+    """Refuse an intercept beside a square or wide a, which has not full rank, unless a ridge makes up."""
+    if problem.intercept and problem.m <= problem.n and not all(problem.ridge):
+        raise ShapeError(
+            f"lstsq: a is {problem.m} x {problem.n} with an intercept, which has not full rank, and with "
+            f"more than {MOST} rows there is no shortest solution; give a ridge above 0, or leave the "
+            "intercept out."
+        )
+
+
 class _Triangles:
     """An upper triangle [T z] with T of p x p on disk, the rest in memory, and what follows from it.
 
@@ -156,13 +166,11 @@ class Large:
     """A fit whose R is on disk."""
 
     def __init__(self, problem: Problem) -> None:
+        _check_rank(problem)
         self.problem, self.p = problem, problem.first + problem.n
-        if problem.m < self.p:
-            raise ShapeError(
-                f"lstsq: a is {problem.m} x {problem.n} with an intercept, which has not full rank; leave "
-                "the intercept out."
-            )
         self.joined = problem.joined()
+        if problem.m < self.p:  # a square a beside a constant: R has as many rows as columns with a zero one
+            self.joined = concat([self.joined, zeros((1, self.p + problem.sides), problem.dtype)], axis=0)
         self.triangles = _Triangles(problem, self.p, problem.sides)
 
     def _first(self) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
@@ -267,15 +275,18 @@ class LargeWide:
     """The shortest solution, or that of a ridge, from A = L Q: y of L y = b, a square fit, and Qᴴ y."""
 
     def __init__(self, problem: Problem) -> None:
+        _check_rank(problem)
         self.problem = problem
         self.lq = _LongLq(problem)
 
     def _fit(self, left: Any, b: NDArray[Any]) -> Large:
         one = self.problem
-        return Large(Problem(
-            one.call, left, b, rcond=one.rcond, ridge=np.array(one.ridge), weights=None, intercept=False,
-            method="qr", out=None,
-        ))  # fmt: skip
+        square = Problem(
+            one.call, left, b, rcond=one.rcond, ridge=np.array(one.ridge), weights=None,
+            intercept=one.intercept, method="qr", out=None,
+        )  # fmt: skip
+        square.constant = one.constant  # weighted as L is
+        return Large(square)
 
     def _planned(self) -> tuple[Large, tuple[Any, ...]]:
         one = self.problem
@@ -310,9 +321,10 @@ class LargeWide:
         """Do it."""
         one = self.problem
         one.call.check_least(self.least())
+        right = one.right()  # before the LQ: it may hold NaN
         factor, adjoint = self.lq.run()
         done = [stats()]
-        short = self._fit(_adjoint(triangular(adjoint, "upper")), one.right()).run()
+        short = self._fit(_adjoint(triangular(adjoint, "upper")), right).run()
         done.append(stats())
         solutions = []
         for y in short.x:
@@ -322,8 +334,8 @@ class LargeWide:
             "x": np.array(solutions), "residuals": short.residuals, "gcv": short.gcv,
             "stderr": np.full((len(solutions), one.n, one.sides), np.nan, short.residuals.dtype),
             "degrees_of_freedom": short.degrees_of_freedom, "rank": short.rank, "condition": short.condition,
-            "singular_values": short.singular_values, "total": short.total, "intercept": None,
-            "intercept_stderr": None,
+            "singular_values": short.singular_values, "total": short.total, "intercept": short.intercept,
+            "intercept_stderr": short.intercept_stderr,
         })  # fmt: skip
         remember(current(), replace(together(one.what, done), method="one LQ on disk"))
         return made

@@ -17,7 +17,8 @@ from .._errors.classes import NumericalError, ShapeError
 from .._expression.expression import as_expression
 from .._expression.operand import lazy_operand
 from .._factor.cholesky import cholesky_call
-from .._factor.lu import LuFactor, LuSolve, lu_call
+from .._factor.lu import LuFactor, lu_call
+from .._factor.lu_solve import LuSolve
 from .._factor.right import Right
 from .._lazy.structure import hermitian
 from .._linalg.matmul import matmul

@@ -12,6 +12,7 @@ from .._errors.classes import ShapeError
 from .._runtime.call import Call
 from .reductions import stored_numbers
 from .row_blocks import lengths_of_rows, row_blocks, rows_bytes
+from .validation import listed
 
 __all__ = ["SparseAlgebra"]
 
@@ -164,7 +165,8 @@ class SparseAlgebra:
         Notes
         -----
         Reads the matrix once; sums are compensated, in float64. Values whose squares leave the range of
-        float64 give inf or 0 in the Frobenius norm.
+        float64 give inf or 0 in the Frobenius norm. Sums of more than 2³⁵ columns are of those that hold a
+        value: the matrix is read three times and written once, with its columns numbered.
         """
         seen: Any = self
         if 0 in self.shape:
@@ -177,4 +179,10 @@ class SparseAlgebra:
         magnitudes = abs(seen)
         if ord == "max":
             return float(magnitudes.max(memory=memory))
-        return float(np.max(np.asarray(magnitudes.sum(0 if ord == 1 else 1, memory=memory))))
+        axis = 0 if ord == 1 else 1
+        if not listed(self.shape[1 - axis]):
+            by_columns = magnitudes if axis == 0 else magnitudes.T
+            (magnitudes,), axis = dispatch().numbered("norm", [by_columns], memory), 0
+            if not magnitudes.shape[1]:
+                return 0.0
+        return float(np.max(np.asarray(magnitudes.sum(axis, memory=memory))))

@@ -17,12 +17,12 @@ from .._array.handle import stored_identity
 from .._array.linear_operator import LinearOperator
 from .._array.pickling import check_stamp, stamp
 from .._array.requests import take
-from .._errors.classes import ShapeError
 from .._html.table import html_table
 from .._resume.choices import as_text
 from .._resume.identity import identity
 from .._resume.registers import OPENERS, opener
 from .._runtime.call import Call
+from .._runtime.routine import planned_by
 from .algebra import SparseAlgebra
 from .products import Csrmm, GramProduct
 from .reductions import SparseReductions, stored_numbers
@@ -354,19 +354,41 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         """Return ``X A``: see ``A @ X``."""
         return Csrmm(Call("matmul"), self, other, left=True).run()
 
-    def gram(self, x: Floats, memory: int | str | None = None) -> Floats:
+    def _gram(self, x: Any, memory: int | str | None = None, *, out: Any = None) -> GramProduct:
+        return GramProduct(self, x, memory, out=out)
+
+    @planned_by(_gram)
+    def gram(self, x: Any, memory: int | str | None = None, *, out: Any = None) -> Any:
         """Return ``Aᴴ (A X)`` with one read of the matrix (`stored_bytes`); 4 nnz b flops (complex: 16).
 
         Parameters
         ----------
-        x : ndarray, n or n x b
-            In memory.
+        x : ndarray, Array or lazy expression, n or n x b
+            float32, float64, complex64 or complex128: the precision of the products; sums over panels are
+            float64 (complex128).
         memory : int or str, optional
             Most resident memory of the whole process during the call.
+        out : path, Array or ndarray, optional
+            Where the n x b product goes.
+
+        Returns
+        -------
+        ndarray or Array
+            In memory where X is and no `out` is named; an X on disk makes an Array.
+
+        Raises
+        ------
+        ShapeError
+            A is a transpose; X has other rows than A columns; `out` does not fit.
+        BudgetError
+            The limit has no room for one column of X and its sums, and two panels.
+
+        Notes
+        -----
+        X and the float64 sums of a block of columns are held, 12 n bytes a column of float32 (8 n where X
+        lies in memory in rows): A is read once for each block. ``A.gram.plan(x)`` says how often.
         """
-        if self._transposed:
-            raise ShapeError("gram: Aᵀ is stored by columns; A (Aᵀ X) is two products, A @ (A.T @ X).")
-        return GramProduct(self, x, memory).run()
+        return GramProduct(self, x, memory, out=out).run()
 
     def _multiply(self, x: Floats, adjoint: bool) -> Floats:
         a = self.H if adjoint else self

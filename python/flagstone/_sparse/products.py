@@ -1,4 +1,4 @@
-"""Products of a streamed sparse matrix with dense ones, each on disk or in memory; Aᴴ (A X) in memory."""
+"""Products of a streamed sparse matrix with dense ones, each on disk or in memory; Aᴴ (A X) in one read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.elementwise import Elementwise
 from .._array.handle import Operand, values_of
 from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
@@ -19,6 +18,8 @@ from .._output.codec_choice import Choice
 from .._output.destination import kept_choice
 from .._output.place import IN_MEMORY, Place
 from .._resume.identity import identity
+from .._resume.openers import old_output, operand
+from .._resume.registers import Again, resumable
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
@@ -30,6 +31,7 @@ __all__ = ["Csrmm", "GramProduct"]
 Floats = NDArray[Any]
 
 _SMALL = 1 << 20  # bytes that are no reason to refuse anything
+_SUMS = 128 << 20  # bytes of sums of a block of columns that no chunk of a result crosses
 
 
 class Csrmm(Routine[Any]):
@@ -39,6 +41,7 @@ class Csrmm(Routine[Any]):
     """
 
     operation = "matmul"
+    gram = False  #: Aᴴ (A X)
 
     def __init__(
         self, call: Call, a: Any, x: Any, *, left: bool = False, out: Any = None, alpha: complex = 1,
@@ -49,7 +52,7 @@ class Csrmm(Routine[Any]):
         self.alpha, self.beta = complex(alpha), complex(beta)
         call.on(a.path)
         x = self._vectors(call, x)
-        inner, outer = (a.shape[0], a.shape[1]) if left else (a.shape[1], a.shape[0])
+        inner, outer = self._extents
         if x.ndim not in (1, 2) or x.shape[-1 if left else 0] != inner:
             raise ShapeError(_misfit(call, a, x, left))
         check_listed(call.who, a.shape, max(a.shape), "values")
@@ -62,15 +65,27 @@ class Csrmm(Routine[Any]):
         #: a vector that goes where somebody said is stored as one
         self._flat = self._vector and not (out is None or isinstance(out, np.ndarray))
         # Of a stored triangle Aᵀ is its conjugate.
-        self.operand = (a.T if left and a.triangle else a).product_operand()
+        self.operand = self._matrix(call)
         self.turned = not a.triangle and a._transposed != left
-        chunks = _core.csrmm_chunks(self.operand, self.turned, cols, self.dtype.name)
+        chunks = self._chunks(cols)
         self.place = self._place(call, chunks[:1] if self._flat else chunks[::-1] if left else chunks)
         super().__init__(call, [self.place])
         self.notes = _core.CsrmmNotes()
         self.old = self.place.old("beta") if self.beta else None
         call.on(a.path, *self.x.paths)
         call.outputs = 0 if self.place.in_memory else 1
+
+    @property
+    def _extents(self) -> tuple[int, int]:
+        """How many rows (left: columns) X and the product have."""
+        m, n = self.a.shape
+        return (m, n) if self.left else (n, m)
+
+    def _matrix(self, call: Call) -> _core.CsrOperand:
+        return (self.a.T if self.left and self.a.triangle else self.a).product_operand()  # type: ignore[no-any-return]
+
+    def _chunks(self, cols: int) -> list[int]:
+        return _core.csrmm_chunks(self.operand, self.turned, cols, self.dtype.name)
 
     def _vectors(self, call: Call, x: Any) -> Any:
         """Return X as what has a shape, or refuse what holds no real numbers."""
@@ -158,7 +173,7 @@ class Csrmm(Routine[Any]):
         return _core.csrmm_job(
             self.operand, self.turned, x, self.old,
             _core.Operand(place, self.left and not self._flat, False), self.alpha, self.beta,
-            self.place.checkpoint, self.notes,
+            self.place.checkpoint, self.notes, self.gram,
         )  # fmt: skip
 
     def arguments(self) -> dict[str, Any]:
@@ -184,65 +199,44 @@ class Csrmm(Routine[Any]):
         return made.reshape(self._seen) if self._vector else made
 
 
-class GramProduct(Routine[Floats]):
+class GramProduct(Csrmm):
     """Aᴴ (A X) with one read of A: run it or plan it."""
 
-    def __init__(self, a: Any, x: Floats, memory: int | str | None = None) -> None:
-        super().__init__(Call("gram", memory))
-        self.a = a
-        self.call.on(a.path)
-        if isinstance(x, Elementwise) and x.nbytes > _SMALL:  # a lazy one is computed into memory
-            self.call.room("X", x.nbytes)
-        given = np.asarray(unmasked(self.call.who, x))
-        self._vector = given.ndim == 1
-        columns = given[:, None] if self._vector else given
-        inner = a.shape[1]
-        if given.ndim not in (1, 2) or columns.shape[0] != inner:
-            raise ShapeError(
-                f"{self.call.who}: A is {shape_text(a.shape)} and X is {shape_text(given.shape)}; "
-                f"A's columns must equal X's rows ({inner}, {given.shape[0] if given.ndim else 'none'})."
-            )
-        if given.dtype.kind not in "biufc":
-            raise ShapeError(f"{self.call.who}: X is {given.dtype}; numbers are needed.")
-        check_listed(self.call.who, a.shape, inner, "values")
-        single, pair = given.dtype in (np.float32, np.complex64), "c" in (given.dtype.kind, a.dtype.kind)
-        self.dtype = np.result_type(
-            np.float32 if single else np.float64, np.complex64 if pair else np.float32
-        )
-        self.x = np.ascontiguousarray(columns, self.dtype)
-        self.shape = (inner, self.x.shape[1])
-        # Sums over panels are kept in double precision whatever that of the products.
-        self.sums = np.dtype(np.complex128 if pair else np.float64)
-        self.places.append(Place(self.call, self.shape, self.sums, IN_MEMORY, ()))
+    operation = "gram"
+    gram = True
+
+    def __init__(self, a: Any, x: Any, memory: int | str | None = None, *, out: Any = None) -> None:
+        """Check the arguments."""
+        if a._transposed:
+            raise ShapeError("gram: Aᵀ is stored by columns; A (Aᵀ X) is two products, A @ (A.T @ X).")
+        super().__init__(Call("gram", memory), a, x, out=out)
 
     @property
-    def what(self) -> str:
-        """What plans and statistics call it."""
-        return f"{self.call.who} {shape_text(self.a.shape)} sparse, {self.a.stored_values:,} stored values"
+    def _extents(self) -> tuple[int, int]:
+        return self.a.shape[1], self.a.shape[1]
 
-    def how(self, job: Any) -> How:
-        """Say how it is computed."""
-        return How("row panels")
+    def _matrix(self, call: Call) -> _core.CsrOperand:
+        return self.a.operand(call.memory)  # type: ignore[no-any-return]
 
-    def job(self, at: At) -> _core.Job:
-        """Return the job that adds up the product."""
-        (place,) = self.places
-        return _core.csr_gram_job(
-            self.a.operand(self.call.memory), _core.memory_array(self.x), None, at(place)
-        )
+    def _chunks(self, cols: int) -> list[int]:
+        # Blocks of columns are whole chunks: the sums of one take 128 MiB, or are of 16 columns.
+        widest = max(16, (_SUMS >> 3) // max(1, self.a.shape[1]) // 16 * 16)
+        return _core.csrmm_chunks(self.operand, True, min(cols, widest), self.dtype.name)
 
-    def run(self) -> Floats:
-        """Stream the matrix and return the product."""
-        if 0 in self.shape or not self.x.size:  # there is nothing to add up
-            return self._given(np.zeros(self.shape, self.sums))
-        return super().run()
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes: of two products."""
+        flops, nbytes = super().effort()
+        return 2 * flops, nbytes
 
-    def result(self, job: Any) -> Floats:
-        """Return the product in the precision of X, with as many dimensions."""
-        return self._given(super().result(job))
 
-    def _given(self, y: Floats) -> Floats:
-        return (y[:, 0] if self._vector else y).astype(self.dtype, copy=False)
+def gram(a: Any, x: Any, *, out: Any = None, memory: int | str | None = None) -> Any:
+    """Return Aᴴ (A X): `SparseArray.gram`, as records ask for it again."""
+    return GramProduct(a, x, memory, out=out).run()
+
+
+@resumable("gram")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    return gram, (operand("A", told["a"]), operand("X", told["b"])), {"out": old_output(path, told)}
 
 
 def _misfit(call: Call, a: Any, x: Any, left: bool) -> str:

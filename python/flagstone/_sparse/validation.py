@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from .._errors.classes import FormatError, ShapeError
 
 __all__ = [
-    "LAYOUTS", "check_columns", "check_extents", "check_listed", "check_pointers", "layout_of", "words_of",
+    "LAYOUTS", "check_columns", "check_extents", "check_listed", "check_pointers", "layout_of", "listed",
+    "words_of",
 ]  # fmt: skip
 
 #: "csr": values and whole indices, as every peer reads them. "bitpacked": indices as differences in few bits.
@@ -37,9 +38,14 @@ def check_extents(rows: int, cols: int, what: str) -> None:
         raise FormatError(f"{what} has the shape {rows} x {cols}, and {why}; write or copy it again.")
 
 
+def listed(extent: int) -> bool:
+    """Whether so few rows or columns are there that a number for each of them can be kept."""
+    return extent <= _MOST_LISTED
+
+
 def check_listed(who: str, shape: tuple[int, ...], extent: int, what: str) -> None:
     """Refuse so many rows or columns that nothing can be kept for each of them; `what`: what would be."""
-    if extent > _MOST_LISTED:
+    if not listed(extent):
         raise ShapeError(
             f"{who}: the matrix is {shape[0]} x {shape[1]}, and {what} for each of {extent} rows or columns "
             "are too many; number those that occur (fl.open_edges(path, ids='dense'), np.unique)."

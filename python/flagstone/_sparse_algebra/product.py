@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from .._array.dispatch import dispatch
+from .._array.handle import is_transposed
 from .._array.requests import shape_text
 from .._errors.classes import BudgetError, ShapeError
 from .._resume.identity import identity
 from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._sparse.row_blocks import lengths_of_rows, row_blocks, rows_bytes
+from .._sparse.validation import listed
 from .elementwise import Out, as_scipy
 from .written import BESIDE, Rows, SparseResult, in_rows
 
@@ -89,12 +92,29 @@ def _largest(rows: Rows, stay: NDArray[np.bool_], top: int) -> NDArray[np.bool_]
     return stay
 
 
+def _numbered(call: Call, a: Any, b: Any) -> tuple[Any, Any] | None:
+    """Return A and B with the columns of A, B's rows, numbered by those that occur: where they are too many.
+
+    B is the transpose of a matrix that is stored by rows, or none of its rows could be stored either.
+    """
+    if not (isinstance(a, SparseArray) and isinstance(b, SparseArray)) or a.shape[1] != b.shape[0]:
+        return None
+    if listed(a.shape[1]) or is_transposed(a) or not is_transposed(b):
+        return None
+    same = identity(a) == identity(b.T)
+    made = dispatch().numbered(call.who, [a] if same else [a, b.T], call.memory)
+    return made[0], made[-1].T
+
+
 class SparseProduct(SparseResult):
     """A B: for a stretch of rows of A the rows of B that it names are read, all at once where B fits."""
 
     operation = "sparse product"
 
     def __init__(self, call: Call, a: Any, b: Any, kept: Kept, out: Out) -> None:
+        #: of the operands, where they are numbered
+        self.told = None if (made := _numbered(call, a, b)) is None else (identity(a), identity(b))
+        a, b = made or (a, b)
         a, b = in_rows(call, "A", a), in_rows(call, "B", b)
         if a.shape[1] != b.shape[0]:
             raise ShapeError(
@@ -151,8 +171,9 @@ class SparseProduct(SparseResult):
     def arguments(self) -> dict[str, Any]:
         """Return the operands and what is kept."""
         kept = self.kept
+        a, b = self.told or (identity(self.a), identity(self.b))
         return {
-            "a": identity(self.a), "b": identity(self.b), "threshold": kept.threshold, "top": kept.top,
+            "a": a, "b": b, "threshold": kept.threshold, "top": kept.top,
             "mask": None if kept.mask is None else identity(kept.mask), "complement": kept.complement,
         }  # fmt: skip
 

@@ -19,18 +19,18 @@ class StencilScheme:
     Attributes
     ----------
     method : str
-        "al4", "al1" or "sweep".
+        "al4", "al3", "al2", "al1" or "sweep".
     depth, supersteps : int
         Steps of a superstep at most, and how many of them there are.
     block : tuple of int
-        Extents of a block of al1 and sweep; of al4 empty.
+        Extents of a block, of al3 of a tile; of al4 empty.
     cache_block : tuple of int
         Planes, rows and levels of one task of al4; else empty.
     held_planes : int
         Planes (of one dimension: elements) of what lies between supersteps that stay in memory; the others
         go through scratch once a superstep.
     scratch_bytes : int
-        What those take there; of a mesh its sub-buffers.
+        What those take there, of al3 with the copies that checkpoints make; of a mesh its sub-buffers.
     bound : {"compute", "disk"}
         Which takes longer, by the counts.
     elements_read, elements_written : float
@@ -81,8 +81,10 @@ def components_of(done: Stats, core: _core.Stencil) -> dict[str, float]:
     }  # fmt: skip
 
 
-def told_scheme(scheme: StencilScheme, block: tuple[int, ...], kernel: str, ranks: tuple[int, ...]) -> str:
-    """Return a line of a plan; `block`: what the caller gave."""
+def told_scheme(
+    scheme: StencilScheme, block: tuple[int, ...], kernel: str, ranks: tuple[int, ...], saved: bool
+) -> str:
+    """Return a line of a plan; `block`: what the caller gave, `saved`: whether checkpoints are made."""
     if scheme.method == "al4":
         planes, strip, levels = scheme.cache_block
         cut = f"batches of {planes} planes, strips of {strip}, {levels} levels in the cache"
@@ -90,6 +92,8 @@ def told_scheme(scheme: StencilScheme, block: tuple[int, ...], kernel: str, rank
         cut = f"blocks of {shape_text(scheme.block)}"
         if block and block != scheme.block:
             cut += f" (given: {shape_text(block)}; whole chunks of the result, and no less than halos)"
+    if scheme.method == "al3":
+        cut += " on two arrays a field" + (", a third at checkpoints" if saved and ranks == (1, 1) else "")
     mesh = "" if ranks == (1, 1) else f"mesh {shape_text(ranks)}, "
     return f"{mesh}{scheme.depth} steps a superstep, {cut}; {kernel}; {scheme.bound} bound"
 

@@ -24,7 +24,7 @@ from .choice import StencilScheme, components_of, scheme_of, told_scheme
 from .compare import METHODS, StencilFunction
 from .given.arguments import extents, listed, number, point_in, series_of, shown, whole_number
 from .given.boundary import set_edges
-from .given.operands import coefficient, given_states, several
+from .given.operands import StepField, coefficient, given_states, several
 from .given.rows import Copies
 from .given.weights import spacings
 from .kernel.rates import KernelRates, worth_measuring
@@ -33,7 +33,7 @@ from .record import told_call
 from .reductions import Reductions
 from .result import StencilResult
 from .snapshots import Snapshot, given_snapshots
-from .step_kernel import StepField, set_kernel
+from .step_kernel import set_kernel
 
 __all__ = ["StencilResult", "stencil"]
 
@@ -131,15 +131,9 @@ class _Stencil(Routine[StencilResult]):
             )
         tile = "(planes, rows, levels), 1 or more of each,"
         cached = [] if cache_block is None else extents(who, "cache_block", cache_block, 3, tile)
-        if self.changing and method == "al3":
+        if self.changing and method in ("al3", "al4") and self.kernel.stages > 1:
             raise ValueError(
-                f"{who}: an edge is a function of the step, which al3 does not take; leave the method out."
-            )
-        if self.names and method == "al3":
-            raise ValueError(f"{who}: al3 takes one field, and the state is a dict; leave the method out.")
-        if self.changing and method == "al4" and self.kernel.stages > 1:
-            raise ValueError(
-                f"{who}: an edge is a function of the step, which al4 takes of one stage; there are "
+                f"{who}: an edge is a function of the step, which {method} takes of one stage; there are "
                 f"{self.kernel.stages}: leave the method out."
             )
         if blocks and method == "auto":
@@ -273,7 +267,7 @@ class _Stencil(Routine[StencilResult]):
         self.scheme = scheme = scheme_of(
             self.core, self.shape, self.dtype.itemsize, len(self.states), self.steps
         )
-        note = told_scheme(scheme, self.block, self.kernel.text, self.ranks)
+        note = told_scheme(scheme, self.block, self.kernel.text, self.ranks, self._saved())
         return How(scheme.method, scheme.supersteps, note)
 
     def result(self, job: Any) -> StencilResult:
@@ -412,8 +406,9 @@ def stencil(
     A superstep of t steps moves p + c reads and p writes of the field (p: time order, c: coefficients) and
     updates each point t times: "al4", planes that stream, every step following the one before it in strips
     that stay in the cache; "al1" reads blocks with halos of radius x t and computes the halos too; "al2"
-    cuts these again for the cache; "al3" reads and writes two arrays of its own in scratch, in tiles that
-    lean back by the radius a step, and computes nothing twice; "sweep" is one step deep. Operands whose
+    cuts these again for the cache; "al3" reads and writes two arrays of its own in scratch (of several fields
+    two each; at checkpoints copies too), in tiles that lean back by the radius a step or stage, and computes
+    nothing twice; "sweep" is one step deep. Operands whose
     rows lie scattered in their file (Fortran's order) are copied into
     scratch first: one read and one write of each. Ranks of a mesh exchange sleeves of radius x t before each
     superstep, which is carried out by the method in one rank after the other; the field is distributed to

@@ -9,30 +9,19 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .fields import set_stages
+from .fields import given_stages, set_stages
+from .given.operands import StepField
 from .given.weights import given_weights
 from .kernel.rows import RowKernel, set_rows
 from .record import told_weights
 from .trace import set_function, traced
 
-__all__ = ["StepField", "StepKernel", "set_kernel"]
+__all__ = ["StepKernel", "set_kernel"]
 
 _FORMS = {
     (1, 0): "sum", (1, 1): "grow", (1, 2): "grow_source", (2, 0): "swing", (2, 1): "wave",
     (2, 2): "damped_wave",
 }  #: of weights, by order of time and number of coefficients  # fmt: skip
-
-
-@dataclass
-class StepField:
-    """What a kernel is applied to, and who asks."""
-
-    who: str
-    ndim: int
-    dtype: np.dtype[Any]
-    order: int
-    coefficients: int
-    names: list[str]  # of fields; empty: one field
 
 
 @dataclass
@@ -44,27 +33,28 @@ class StepKernel:
     key: str  # another one for another kernel: of measured rates
     replaced: list[int] = field(default_factory=list)  # how many stages replace each field
     stages: int = 1
-    called: RowKernel | None = None  # by its address: its code lives as long as this does
+    called: list[RowKernel] = field(default_factory=list)  # by address: their code lives as long as these
 
 
 def set_kernel(core: _core.Stencil, kernel: Any, of: StepField, updates: float) -> StepKernel:
     """Tell the core a kernel, for so many updates."""
     if of.names:
-        text, told, replaced = set_stages(of.who, core, kernel, of.names, of.ndim, of.dtype, of.coefficients)
-        stages = len(kernel) if isinstance(kernel, (list, tuple)) else 1
-        return StepKernel(text, told, told, replaced, stages)
+        stages = given_stages(kernel, of)
+        text, told, replaced = set_stages(core, stages, of, updates)
+        called = [stage for stage in stages if isinstance(stage, RowKernel)]
+        return StepKernel(text, told, told, replaced, len(stages), called)
     if isinstance(kernel, (Mapping, np.ndarray)):
         return _set_weights(core, given_weights(of.who, kernel, of.ndim), of)
     if isinstance(kernel, RowKernel):
-        told = set_rows(core, kernel, of.who, of.ndim, of.dtype, of.order, of.coefficients)
-        return StepKernel(f"function {kernel.name} of rows", told, told, called=kernel)
+        told = set_rows(core, kernel, of)
+        return StepKernel(f"function {kernel.name} of rows", told, told, called=[kernel])
     if not callable(kernel):
         raise TypeError(
             f"{of.who}: the kernel is {type(kernel).__name__}; weights (a mapping of offsets, an odd-shaped "
             "array), a function of neighbours or one of rows (row_kernel) is needed."
         )
     plain = getattr(kernel, "py_func", kernel)  # of Numba's, which would not take stand-ins
-    value = traced(of.who, plain, of.ndim, of.dtype, of.order, of.coefficients)
+    value = traced(plain, of)
     text, key = set_function(core, value, of.dtype, updates)
     return StepKernel(text, key.removeprefix(text), key)
 

@@ -11,11 +11,20 @@ import numpy as np
 from .. import _core
 from .._expression.expression import Expression, as_expression
 from .._expression.program import ordered
+from .given.operands import StepField
 from .given.weights import checked_offset
-from .kernel.loops import row_loop
-from .kernel.machine_code import compiled, worth_compiling
+from .kernel.machine_code import loop_code
 
-__all__ = ["StandIn", "branched", "lowered", "lowered_all", "set_function", "told_expression", "traced"]
+__all__ = [
+    "StandIn",
+    "branched",
+    "lowered",
+    "lowered_all",
+    "set_function",
+    "told_expression",
+    "told_kernel",
+    "traced",
+]
 
 Input = tuple[str, list[int], int]
 
@@ -68,16 +77,15 @@ def branched(who: str, call: Callable[[], Any]) -> Any:
         raise TypeError(_branch(who)) from error
 
 
-def traced(
-    who: str, kernel: Callable[..., Any], ndim: int, dtype: np.dtype[Any], order: int, coefficients: int
-) -> Expression:
+def traced(kernel: Callable[..., Any], of: StepField) -> Expression:
     """Return what a kernel's function makes of neighbours; constants take the field's dtype (NumPy)."""
     made: dict[Any, Any] = {}
-    arguments = [StandIn(who, "neighbour", 0, ndim, dtype, made)]
-    if order == 2:
-        arguments.append(StandIn(who, "before", 0, ndim, dtype, made))
-    arguments += [StandIn(who, "coefficient", i, ndim, dtype, made) for i in range(coefficients)]
-    _check_signature(who, kernel, len(arguments), order, coefficients)
+    who, dtype = of.who, of.dtype
+    arguments = [StandIn(who, "neighbour", 0, of.ndim, dtype, made)]
+    if of.order == 2:
+        arguments.append(StandIn(who, "before", 0, of.ndim, dtype, made))
+    arguments += [StandIn(who, "coefficient", i, of.ndim, dtype, made) for i in range(of.coefficients)]
+    _check_signature(kernel, len(arguments), of)
     answer = branched(who, lambda: kernel(*arguments))
     if isinstance(answer, (tuple, list, dict)) or answer is None:
         raise TypeError(
@@ -91,17 +99,16 @@ def traced(
     return value
 
 
-def _check_signature(
-    who: str, kernel: Callable[..., Any], arguments: int, order: int, coefficients: int
-) -> None:
+def _check_signature(kernel: Callable[..., Any], arguments: int, of: StepField) -> None:
     try:
         inspect.signature(kernel).bind(*[None] * arguments)
     except ValueError:  # of some functions in C nobody knows
         return
     except TypeError:
-        told = ["the field", *(["the step before"] if order == 2 else []), *["a coefficient"] * coefficients]
+        before = ["the step before"] * (of.order == 2)
+        told = ["the field", *before, *["a coefficient"] * of.coefficients]
         raise TypeError(
-            f"{who}: the kernel does not take {arguments} argument{'s' * (arguments > 1)} "
+            f"{of.who}: the kernel does not take {arguments} argument{'s' * (arguments > 1)} "
             f"({', '.join(told[:4])}{', ...' * (arguments > 4)}); give it as many parameters."
         ) from None
 
@@ -153,6 +160,12 @@ def told_expression(value: Expression) -> str:
     )
 
 
+def told_kernel(inputs: int, compiled: bool, why: str) -> str:
+    """Return what plans call a traced function of so many operands; `why` it is not compiled, if asked."""
+    named = f"{'compiled function' if compiled else 'fused expression'} of {inputs} operands"
+    return f"{named} (not compiled: {why})" if why else named
+
+
 def set_function(
     core: _core.Stencil, value: Expression, dtype: np.dtype[Any], updates: float
 ) -> tuple[str, str]:
@@ -160,22 +173,10 @@ def set_function(
 
     And a text that is another one for another kernel. Both ways have the same bits.
     """
-    named = _set(core, value, dtype, updates)
-    return named, f"{named} {told_expression(value)}"
-
-
-def _set(core: _core.Stencil, value: Expression, dtype: np.dtype[Any], updates: float) -> str:
     program, number, inputs = lowered(value, dtype)
     core.expression(program, number, inputs)
-    named = f"fused expression of {len(inputs)} operands"
-    if not worth_compiling(updates):
-        return named
-    loop = row_loop(value, dtype)
-    if loop is None:
-        return f"{named} (not compiled: verbs or dtypes without an instruction of their own)"
-    text, rows = loop
-    made = compiled(text)
-    if made is None:
-        return f"{named} (not compiled: Numba's llvmlite is not installed, or not for this processor)"
-    core.compiled(*made, rows)
-    return f"compiled function of {len(inputs)} operands"
+    code, why = loop_code([value], dtype, updates)
+    if code is not None:
+        core.compiled(*code)
+    named = told_kernel(len(inputs), code is not None, why)
+    return named, f"{named} {told_expression(value)}"

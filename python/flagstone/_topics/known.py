@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._errors.classes import ShapeError
+from .._expression.expression import Expression
 from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import one_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .._sparse.array import SparseArray
-from .counts import counts_of
+from .counts import Documents, counts_of, documents_of
 
 __all__ = ["coherence", "perplexity", "planned_weights", "weights"]
 
@@ -23,15 +24,18 @@ __all__ = ["coherence", "perplexity", "planned_weights", "weights"]
 class _Known(Routine[Any]):
     """One pass over documents; topics are in memory, and counted."""
 
-    def __init__(self, who: str, Y: Any, topics: NDArray[np.float32], memory: Any) -> None:
-        call = Call(who, memory)
-        self.y, _ = counts_of(call, Y, "Y", topics.shape[1])
+    def __init__(
+        self, who: str, Y: Any, topics: NDArray[np.float32], memory: Any, *, sparse: bool = False
+    ) -> None:
+        call, words = Call(who, memory), topics.shape[1]
+        self.y = Documents(counts_of(call, Y, "Y", words)[0]) if sparse else documents_of(call, Y, "Y", words)
         self.topics = np.ascontiguousarray(topics, np.float32)
         super().__init__(call)
 
     @property
     def what(self) -> str:
-        return f"{self.call.who} {shape_text(self.y.shape)} sparse, k = {len(self.topics)}"
+        kind = "sparse" if self.y.sparse is not None else "dense"
+        return f"{self.call.who} {shape_text(self.y.shape)} {kind}, k = {len(self.topics)}"
 
     def how(self, job: Any) -> How:
         return How("row panels")
@@ -44,20 +48,20 @@ class _Weights(_Known):
         one_of(who, "method", method, "em", "mwu")
         super().__init__(who, Y, topics, memory)
         self.method = method
-        if out is None and not isinstance(Y, SparseArray):
+        if out is None and not isinstance(Y, (SparseArray, Array, Expression)):
             out = IN_MEMORY
         shape = (self.y.shape[0], len(topics) + 1)
-        rows = _core.weights_rows(self.y.operand())
+        rows = _core.weights_rows(self.y.core())
         self.places = [Place(self.call, shape, np.dtype(np.float32), out, (rows, shape[1]))]
 
     def job(self, at: At) -> _core.Job:
         topics = _core.memory_array(self.topics)
-        return _core.infer_topics_job(self.y.operand(), topics, self.method == "mwu", at(self.places[0]))
+        return _core.infer_topics_job(self.y.core(), topics, self.method == "mwu", at(self.places[0]))
 
 
 class _Perplexity(_Known):
     def job(self, at: At) -> _core.CompletionJob:
-        return _core.complete_documents_job(self.y.operand(), _core.memory_array(self.topics))
+        return _core.complete_documents_job(self.y.core(), _core.memory_array(self.topics))
 
     def result(self, job: _core.CompletionJob) -> float:
         if not job.counted > 0:
@@ -67,11 +71,12 @@ class _Perplexity(_Known):
 
 class _Pairs(_Known):
     def __init__(self, Y: Any, topics: NDArray[np.float32], tops: NDArray[np.int64], memory: Any) -> None:
-        super().__init__("coherence", Y, topics, memory)
+        super().__init__("coherence", Y, topics, memory, sparse=True)
         self.tops = tops
 
     def job(self, at: At) -> _core.PairsJob:
-        return _core.count_pairs_job(self.y.operand(), self.tops.ravel().tolist(), self.tops.shape[1])
+        assert self.y.sparse is not None
+        return _core.count_pairs_job(self.y.sparse.operand(), self.tops.ravel().tolist(), self.tops.shape[1])
 
     def result(self, job: _core.PairsJob) -> NDArray[np.float64]:
         k, n = self.tops.shape

@@ -102,13 +102,13 @@ class TopicsResult:
 
         Parameters
         ----------
-        Y : SparseArray or SciPy matrix, rows x V
-            Counts.
+        Y : SparseArray, SciPy matrix, Array, Expression or ndarray, rows x V
+            Counts; dense ones are read as they are.
         method : {"em", "mwu"}
             "em": EM until the certificate is 1e-3, 500 steps at most. "mwu": the published 15 steps of
             multiplicative weights.
         out : path, Array or ndarray, optional
-            Where they go; default: scratch, in memory where Y is SciPy's.
+            Where they go; default: scratch, in memory where Y is SciPy's or NumPy's.
         memory : int or str, optional
             Most resident memory of the process during the call.
 
@@ -135,7 +135,7 @@ class TopicsResult:
 
         Parameters
         ----------
-        Y : SparseArray or SciPy matrix, rows x V
+        Y : SparseArray, SciPy matrix, Array, Expression or ndarray, rows x V
             Counts of documents that were held out.
         memory : int or str, optional
             Most resident memory of the process during the call.

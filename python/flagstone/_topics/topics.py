@@ -71,7 +71,7 @@ class Topics(Routine[TopicsResult]):
         self.asked["where"] = places
         _core.check_topics(self.x.operand(), self.options)
         rows, words = self.x.shape
-        chunk = _core.weights_rows(self.x.operand())
+        chunk = _core.weights_rows(_core.Documents(self.x.operand()))
         edges = self.asked["edge_topics"]
         small = 8 * self.k * words + 16 * words + 16 * self.k + rows + edges * (4 * words + 16)
         self.place = GroupPlace(

@@ -254,15 +254,16 @@ def apply_q(kind):
 @entry(
     "lstsq",
     "linalg.lstsq",
-    variants=("npy", "memory", "ridge", "weights", "normal", "wide", "wide disk", "disk", "large"),
-)
+    variants=("npy", "memory", "ridge", "weights", "normal", "wide", "wide disk", "wide intercept",
+              "disk", "large"),
+)  # fmt: skip
 def lstsq(kind):
     a, y = fl.open("tall.npy"), np.linspace(0, 1, 100_000, dtype="float32")
     if kind == "memory":
         a = np.load("tall.npy")
-    if kind in ("wide", "wide disk"):
-        few = y[:96] if kind == "wide" else fl.from_numpy(y[:96])
-        return lambda: fl.linalg.lstsq(a.T, few)
+    if kind.startswith("wide"):
+        few = fl.from_numpy(y[:96]) if kind == "wide disk" else y[:96]
+        return lambda: fl.linalg.lstsq(a.T, few, intercept=kind == "wide intercept")
     if kind == "disk":
         y = fl.open("y.npy")
     options = {

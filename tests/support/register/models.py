@@ -304,8 +304,7 @@ def topic_model(name):
     return lambda: getattr(made, name)(x)
 
 
-@entry("topics of an array", "estimators.TopicModel.{}", variants=("transform", "perplexity"),
-       refused_late="how many counts a panel has, the copy by rows tells first")  # fmt: skip
+@entry("topics of an array", "estimators.TopicModel.{}", variants=("transform", "perplexity"))
 def topics_of_an_array(name):
     x = fl.open("s.zarr")
     made = estimators.TopicModel(3, passes=1).fit(x)

@@ -27,7 +27,10 @@ def products(name):
     return lambda: getattr(s, name)(x)
 
 
-@entry("sparse products on disk", "SparseArray.__rmatmul__", variants=("plain", "transposed", "left", "beta"))
+@entry(
+    "sparse products on disk", "SparseArray.__rmatmul__",
+    variants=("plain", "transposed", "left", "beta", "gram"),
+)  # fmt: skip
 def products_on_disk(how):
     s = matrix()
     x = fl.from_numpy(np.ones((COUNTS[1], 40), "f4"), "csrmm-x.zarr", overwrite=True)
@@ -36,6 +39,7 @@ def products_on_disk(how):
         "plain": lambda: fl.matmul(s, x, out="csrmm.zarr"),
         "transposed": lambda: fl.matmul(s.T, z, out="csrmm.npy"),
         "left": lambda: fl.matmul(x.T, s.T, out="csrmm-left.zarr"),
+        "gram": lambda: s.gram(x, out="csrmm-gram.zarr"),
         "beta": lambda: fl.matmul(s, x, out=fl.open("csrmm-z.zarr", mode="r+"), alpha=2, beta=0.5),
     }[how]
 

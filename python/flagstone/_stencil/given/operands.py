@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,34 @@ from ..._lazy.places import broadcast_to
 from ..._runtime.call import Call
 from .arguments import check_field, shown
 
-__all__ = ["coefficient", "given_states", "operand", "several"]
+__all__ = ["StepField", "coefficient", "field_names", "given_states", "operand", "several"]
 
 _KINDS = "iufc"
 _NAME = re.compile(r"(?!(snapshots|traces|reductions)$)[A-Za-z][A-Za-z0-9_]*")  # beside these in a group
+
+
+@dataclass(frozen=True)
+class StepField:
+    """What a kernel is applied to, and who asks."""
+
+    who: str
+    ndim: int
+    dtype: np.dtype[Any]
+    order: int
+    coefficients: int
+    names: list[str]  # of fields; empty: one field
+
+
+def field_names(who: str, what: str, given: Any) -> tuple[str, ...]:
+    """Return names that fields of a state can have, each once."""
+    listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
+    names = tuple(given) if listed else ()
+    known = all(isinstance(name, str) and _NAME.fullmatch(name) for name in names)
+    if not listed or not known or len(set(names)) < len(names):
+        raise ValueError(
+            f"{who}: {what} is {shown(given)}; names of fields, each once, are needed, as ('u', 'v')."
+        )
+    return names
 
 
 def given_states(call: Call, state: Any) -> tuple[list[str], list[Operand]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,9 @@ import numpy as np
 from ..._expression.expression import Expression
 from ..._expression.program import ordered
 
-__all__ = ["row_loop"]
+__all__ = ["Row", "row_loop"]
 
-Row = tuple[
-    str, list[int], int
-]  #: what a row is of (neighbour, before, coefficient), where, which coefficient
+Row = tuple[str, list[int], int]  #: what a row is of (neighbour, before, coefficient), where, which one
 
 _FLOATS = {"float32": "float", "float64": "double"}
 _TWO_FLOATS = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
@@ -160,31 +158,35 @@ class _Loop:
         return make(node.verb, node.args[0].dtype, *values)
 
 
-def row_loop(root: Expression, dtype: np.dtype[Any]) -> tuple[str, list[Row]] | None:
+def row_loop(roots: Sequence[Expression], dtype: np.dtype[Any]) -> tuple[str, list[Row]] | None:
     """Return ``void row(i64 n, ptr to, ptr rows)``, and what each of the rows is; None: no such loop.
 
-    A neighbour of a row lies beside the address that is given for it. No pass of the loop depends on
-    another: `to` may be the step before, which is read at the point itself.
+    ``to[m]`` is the row that expression m is for. A neighbour of a row lies beside the address that is given
+    for it. No pass of the loop depends on another: a result may be the step before, which is read at the
+    point itself, and is no field that neighbours are of.
     """
     loop = _Loop()
     values: dict[int, str] = {}
+    nodes = {id(node): node for root in roots for node in ordered(root)}
     try:
-        for node in ordered(root):
+        for node in nodes.values():
             if node.verb == "leaf":
                 values[id(node)] = loop.load(node)
             elif node.verb == "constant":
                 values[id(node)] = _literal(node.payload)
             else:
                 values[id(node)] = loop.verb(node, [values[id(a)] for a in node.args])
-        result, to = loop.cast(values[id(root)], root.dtype, dtype), _type(dtype)
+        results, to = [loop.cast(values[id(r)], r.dtype, dtype) for r in roots], _type(dtype)
     except _Unknown:
         return None
+    stores = "\n".join(
+        f"  %place{m} = getelementptr {to}, ptr %t{m}, i64 %i\n"
+        f"  store {to} {result}, ptr %place{m}, align {dtype.itemsize}, !llvm.access.group !1"
+        for m, result in enumerate(results)
+    )
     return _TEXT.format(
-        rows="\n".join(
-            f"  %a{r} = getelementptr ptr, ptr %rows, i64 {r}\n  %p{r} = load ptr, ptr %a{r}"
-            for r in range(len(loop.rows))
-        ),
-        passes="\n".join(loop.lines), to=to, result=result, align=dtype.itemsize,
+        addresses="\n".join([*_addresses("to", "t", len(roots)), *_addresses("rows", "p", len(loop.rows))]),
+        passes="\n".join([*loop.lines, stores]),
         declared="\n".join(
             f"declare {t} @llvm.{name}.{s}({t})"
             for name in sorted(set(_ROUNDED.values())) for t, s in (("float", "f32"), ("double", "f64"))
@@ -192,17 +194,22 @@ def row_loop(root: Expression, dtype: np.dtype[Any]) -> tuple[str, list[Row]] | 
     ), loop.rows  # fmt: skip
 
 
+def _addresses(table: str, each: str, number: int) -> Iterator[str]:
+    """Yield the instructions that load so many addresses of a table."""
+    for k in range(number):
+        yield f"  %a{each}{k} = getelementptr ptr, ptr %{table}, i64 {k}"
+        yield f"  %{each}{k} = load ptr, ptr %a{each}{k}"
+
+
 _TEXT = """
 define void @row(i64 %n, ptr %to, ptr %rows) {{
 entry:
-{rows}
+{addresses}
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %loop, label %done
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
 {passes}
-  %place = getelementptr {to}, ptr %to, i64 %i
-  store {to} {result}, ptr %place, align {align}, !llvm.access.group !1
   %next = add nuw nsw i64 %i, 1
   %more = icmp slt i64 %next, %n
   br i1 %more, label %loop, label %done, !llvm.loop !0

@@ -37,6 +37,13 @@ BlockSizes BlockPass::sizes() const {
   return sizes;
 }
 
+bool BlockPass::crowded() const {
+  if (!sizes_.sums || order_.fused == sizes_.blocks) return false;
+  const double exact = 8 * static_cast<double>(centres_.k() * centres_.d());
+  const double panels = static_cast<double>(graph_.workers()) * sizes_.panel;
+  return static_cast<double>(order_.group) * sizes_.sums_block + exact + panels > static_cast<double>(graph_.budget());
+}
+
 void BlockPass::run(bool backwards) {
   centres_.round(graph_);
   if (to_.sums) zero_sums(0, order_.fused);
@@ -76,8 +83,11 @@ void BlockPass::stream_blocks(const std::vector<Index>& panels) const {
   const Index blocks = centres_.count(), all = source_.panels;
   for (Index at = 0, round = 0; at < all; at += order_.stay, ++round) {
     const std::vector<Index> stay(panels.begin() + at, panels.begin() + std::min(all, at + order_.stay));
-    for (Index i = 0; i < blocks; ++i)
-      for (const Index p : stay) tasks_->assign(p, round % 2 == 0 ? i : blocks - 1 - i, i == 0, i == blocks - 1);
+    for (Index i = 0; i < blocks; ++i) {
+      const Index b = round % 2 == 0 ? i : blocks - 1 - i;
+      for (const Index p : stay) tasks_->assign(p, b, i == 0, i == blocks - 1);
+      if (at + order_.stay >= all) centres_.forget_rounded(graph_, b);
+    }
     for (const Index p : stay) sum(p, 0, order_.fused);
   }
 }
@@ -85,13 +95,15 @@ void BlockPass::stream_blocks(const std::vector<Index>& panels) const {
 /// Blocks stay, some at a time; panels stream past them, there and back, the last time in their order.
 void BlockPass::stream_points(const std::vector<Index>& panels) const {
   const Index blocks = centres_.count(), all = source_.panels, rounds = ceil_div(blocks, order_.stay);
-  for (Index round = 0; round < rounds; ++round)
+  for (Index round = 0; round < rounds; ++round) {
+    const Index from = round * order_.stay, end = std::min(blocks, from + order_.stay);
     for (Index i = 0; i < all; ++i) {
       const Index p = panels[static_cast<std::size_t>((rounds - round) % 2 == 1 ? i : all - 1 - i)];
-      for (Index b = round * order_.stay; b < std::min(blocks, (round + 1) * order_.stay); ++b)
-        tasks_->assign(p, b, b == 0, b == blocks - 1);
+      for (Index b = from; b < end; ++b) tasks_->assign(p, b, b == 0, b == blocks - 1);
       if (round == rounds - 1) sum(p, 0, order_.fused);
     }
+    for (Index b = from; b < end; ++b) centres_.forget_rounded(graph_, b);
+  }
 }
 
 }  // namespace flagstone::centres

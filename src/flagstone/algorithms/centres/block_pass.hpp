@@ -17,6 +17,8 @@ class BlockPass {
   /// Adds it and waits; the centres are rounded first. `backwards`: the last panel comes first.
   void run(bool backwards);
   const BlockOrder& order() const { return order_; }
+  /// Whether centres have no room beside partial sums that are read for apart.
+  bool crowded() const;
   std::string told() const { return centres::told(order_, sizes_); }
 
  private:

@@ -49,6 +49,21 @@ const bool entered = host_kernels().enter(Kernel::round_centres, {Dtype::float32
 
 }  // namespace
 
+void forget(Graph& graph, const Region& tile) {
+  if (tile.array.in_memory()) return;
+  TaskSpec task;
+  task.name = "kmeans_forget";
+  task.accesses = {last(write(tile))};  // a tile that is gone is not loaded
+  task.body = [](std::span<const Tile>) {};
+  graph.add(std::move(task));
+}
+
+void forget(Graph& graph, const Array& array, Index rows) {
+  const Index all = array.shape()[0];
+  for (Index first = 0; first < all; first += rows)
+    forget(graph, {array, {{first, 0}, {std::min(rows, all - first), array.shape()[1]}}});
+}
+
 Index block_rows(Index k, Index d, Layout layout) {
   constexpr Index bytes = static_cast<Index>(4 * MiB), step = kernel::score_step;
   const Index rows = std::max(layout == Layout::rows ? Index{1} : step, bytes / (8 * d));
@@ -92,6 +107,8 @@ void CentreBlocks::round(Graph& graph) const {
     graph.add(std::move(task));
   }
 }
+
+void CentreBlocks::forget_rounded(Graph& graph, Index block) const { forget(graph, rounded(block)); }
 
 void CentreBlocks::access(Index block, std::vector<Access>& to) const {
   to.push_back(read({exact, box(block)}));

@@ -4,6 +4,11 @@
 
 namespace flagstone::centres {
 
+/// A tile of a temporary array is not needed any more: once those who read it have, it leaves memory unwritten.
+void forget(Graph& graph, const Region& tile);
+/// All tiles of so many rows.
+void forget(Graph& graph, const Array& array, Index rows);
+
 /// How a pass takes centres: rounded about their mean, in rows, of dense points; rounded by coordinates, of sparse
 /// ones.
 enum class Layout : std::uint8_t { rows, coordinates };
@@ -32,6 +37,8 @@ class CentreBlocks {
   Array shift;  // 1 x d float64 in memory: their mean, or zeros
   /// Adds the tasks that round all of them, after each change.
   void round(Graph& graph) const;
+  /// Nobody reads what was rounded of a block any more, until all are rounded again.
+  void forget_rounded(Graph& graph, Index block) const;
   /// Appends what a task reads of a block.
   void access(Index block, std::vector<Access>& accesses) const;
   static constexpr std::size_t accesses = 5;

@@ -111,6 +111,8 @@ bool StoredDraws::draw() {
   return true;
 }
 
+void StoredDraws::end() { forget(graph_, squares_, source_->step); }
+
 Array StoredDraws::weigh() {
   Pass pass;
   pass.counts = graph_.allocate({1, most_}, Dtype::float64);
@@ -141,6 +143,7 @@ void StoredDraws::compare() {
   BlockPass pass(graph_, x_, *source_, fresh, to_);
   pass.run(false);
   reads_ += pass.order().point_reads;
+  forget(graph_, fresh.exact, fresh.step());
 }
 
 void StoredDraws::add_draw(const Pass& pass, Index panel) {
@@ -153,8 +156,9 @@ void StoredDraws::add_draw(const Pass& pass, Index panel) {
   TaskSpec task;
   task.name = "kmeans_draw";
   const bool begun = !rows_.empty();
-  if (begun) value->state = add(task, read(own(to_.state)));
-  value->squares = add(task, again(begun ? update(own(squares_)) : write(own(squares_))));
+  if (begun) value->state = add(task, last(read(own(to_.state))));  // the next round begins it anew
+  const Access squares = begun ? update(own(squares_)) : write(own(squares_));
+  value->squares = add(task, pass.pool ? again(squares) : last(squares));
   if (x_.weights) value->weights = add(task, read({*x_.weights, {{value->first}, {value->rows}}}));
   if (pass.counts) value->counts = add(task, reduce({pass.counts, whole(pass.counts.shape())}));
   Array offers;

@@ -13,8 +13,10 @@ class StoredDraws {
 
   /// D² to the points of the last round, and what is drawn by it. False where nothing was left to draw.
   bool draw();
-  /// Of each point that was drawn the weights of the points that are nearest to it (1 x most float64 in memory).
+  /// Of each point that was drawn the weights of the points that are nearest to it (1 x most float64 in memory). After
+  /// it, as after end(), nothing more is drawn.
   Array weigh();
+  void end();
   /// In the order in which they were drawn.
   const std::vector<Index>& rows() const { return rows_; }
   /// to (float64, in boxes of `step` rows) := these points, divided by their lengths where all are.

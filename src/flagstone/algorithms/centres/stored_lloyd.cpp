@@ -7,6 +7,7 @@
 #include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::centres {
 
@@ -38,13 +39,14 @@ StoredLloyd::StoredLloyd(Graph& graph, const PointsInput& x, Index k, const Lloy
 /// Iterations from the seeds, or from where a dead process left them; `name`: of what is saved. `progress` lives as
 /// long as this does.
 void StoredLloyd::run(Progress& progress, StoredCentres seeds, const std::string& name) {
+  const Index most = graph_.planning() ? planned_iterations(options_) : options_.iterations;
+  if (most > 0) make_sums();
   state_.reset(new Stages::Kept(stages_.keep(name, [&](StateParts& parts) { list_parts(parts, progress); })));
   if (state_->loaded())
     go_on();
   else
     begin(seeds);
   seeds = {};
-  const Index most = graph_.planning() ? planned_iterations(options_) : options_.iterations;
   while (progress.iteration < most && !progress.converged) iterate(progress, most);
 }
 
@@ -72,12 +74,17 @@ void StoredLloyd::go_on() {
   made();
 }
 
+/// Where there is little room, partial sums take that of centres, which nobody looks at until they move. Whether a
+/// partial sum is merged before the next one begins, timing decides: so then centres are written when they are made.
+void StoredLloyd::make_sums() {
+  to_.sums = graph_.temporary({centres_.k(), centres_.d()}, Dtype::float64, {centres_.step(), centres_.d()});
+  to_.farthest = graph_.allocate({source_->panels, 4 * std::min(centres_.k(), most_far)}, Dtype::float64);
+  leave_ = crowded_ = BlockPass(graph_, x_, *source_, centres_, to_).crowded();
+}
+
 void StoredLloyd::iterate(Progress& progress, Index most) {
-  if (!to_.sums) {
-    to_.sums = graph_.temporary({centres_.k(), centres_.d()}, Dtype::float64, {centres_.step(), centres_.d()});
-    to_.farthest = graph_.allocate({source_->panels, 4 * std::min(centres_.k(), most_far)}, Dtype::float64);
-  }
   pass(progress);
+  leave_ = crowded_ && progress.iteration + 1 < most;  // of the last ones no sums are added
   move(progress);
   ++progress.iteration;
   made();
@@ -111,6 +118,7 @@ void StoredLloyd::write(const Array& out) {
 void StoredLloyd::open() {
   tiles_.reset();
   centres_.exact = stages_.temporary(name(), {centres_.k(), centres_.d()}, Dtype::float64, tile());
+  if (leave_) write_early(centres_.exact, whole(centres_.exact.shape()));
   tiles_ = std::make_unique<FinishedTiles>(stages_, centres_.exact, tile(), name());
 }
 

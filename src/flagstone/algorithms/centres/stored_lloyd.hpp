@@ -31,6 +31,7 @@ class StoredLloyd {
  private:
   /// Panels of chosen rows are no tiles of a grid.
   bool chosen() const { return x_.sparse && x_.sparse->rows; }
+  void make_sums();
   std::string name() const { return "centres" + std::to_string(generation_); }
   Shape tile() const { return {centres_.step(), centres_.d()}; }
   void list_parts(StateParts& parts, cluster::Progress& progress);
@@ -60,6 +61,7 @@ class StoredLloyd {
   std::vector<double> shift_;  // the mean of the centres
   std::string order_;
   Index generation_ = 0, saved_ = -1, point_reads_ = 0;
+  bool crowded_ = false, leave_ = false;  // as BlockPass has it; of the generation that is made next
   std::unique_ptr<FinishedTiles> tiles_;
   std::unique_ptr<Stages::Kept> state_;
 };

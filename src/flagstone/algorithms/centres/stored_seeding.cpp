@@ -80,6 +80,7 @@ class Finder {
     StoredDraws draws(graph_, x_, each, k_, seed_);
     while (std::cmp_less(draws.rows().size(), k_) && draws.draw()) {
     }
+    draws.end();
     complete(draws);
     return draws.reads();
   }
@@ -111,6 +112,7 @@ class Finder {
     Progress progress;
     StoredLloyd lloyd(graph_, among, k_, {.iterations = seeding_moves, .tol = 0, .unit = x_.unit}, none, step_);
     lloyd.run(progress, {.array = begun, .found = true}, "candidates");
+    forget(graph_, candidates, step);
     lloyd.write(to_);
     return draws.reads();
   }

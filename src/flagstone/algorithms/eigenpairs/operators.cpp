@@ -119,7 +119,7 @@ Operator outer_operator(const sparse::CsrOperand& a) {
             const Array between = graph.allocate({a.matrix.cols, x.shape()[1]}, x.dtype());
             sparse::multiply_transposed(graph, turned, again_as(x), nullptr, between);
             graph.barrier();
-            sparse::multiply(graph, a, between, nullptr, again_as(y));
+            sparse::multiply(graph, a, again_as(between), nullptr, again_as(y));
             graph.barrier();
           }};
 }

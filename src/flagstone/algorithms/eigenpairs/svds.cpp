@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "flagstone/algorithms/kernels/dense.hpp"
-#include "flagstone/algorithms/sparse/panel_task.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 
@@ -23,23 +22,12 @@ Operator operator_of(const SvdsInput& a) {
 void last_pass(Graph& graph, const SvdsInput& a, const Array& x, const Array& other, Index col, const Array& z) {
   if (!a.sparse) return dense_gram_multiply(graph, DensePanels(*a.dense, a.transpose), {}, x, z, &other, nullptr);
   const Index width = x.shape()[1];
-  if (a.right() && width == other.shape()[1])
-    return sparse::multiply_and_project(graph, *a.sparse, x, nullptr, other, z);
-  if (a.right()) {
-    for (const CsrPanelRange& panel : a.sparse->panels) {
-      const sparse::PanelReader rows(*a.sparse, panel, x.dtype(), false);
-      sparse::PanelProduct one{.name = "csr_multiply_and_project", .x = read({x, whole(x.shape())})};
-      one.kept = write({other, {{rows.row(), col}, {rows.rows(), width}}});
-      one.sum = reduce({z, whole(z.shape())});
-      sparse::add_panel(graph, *a.sparse, panel, std::move(one));
-    }
-    return;
-  }
+  if (a.right()) return sparse::multiply_and_project(graph, *a.sparse, x, nullptr, other, z, col);
   const Array between = graph.allocate({other.shape()[0], width}, a.dtype());
   sparse::multiply_transposed(graph, conjugated(*a.sparse), x, nullptr, between);
   graph.barrier();
-  sparse::multiply(graph, *a.sparse, between, nullptr, z);
   const Array rows = again_as(between);
+  sparse::multiply(graph, *a.sparse, again_as(between), nullptr, z);
   const Index step = other.chunks()[0];
   for (Index i = 0; i < other.shape()[0]; i += step) {
     const Index height = std::min(step, other.shape()[0] - i);

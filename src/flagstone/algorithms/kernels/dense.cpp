@@ -1,6 +1,8 @@
 #include "flagstone/algorithms/kernels/dense.hpp"
 
+#include <complex>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "flagstone/base/grid.hpp"
@@ -65,7 +67,31 @@ void scale(const Tile& stack, Gemm&& gemm) {
                });
 }
 
+/// Of a scaling, what elements are clipped to.
+struct Bound : CallValue {
+  double most = 0;
+};
+
+template <class Real>
+void clip_run(Real* values, Index n, Real most) {
+  for (Index i = 0; i < n; ++i) {
+    if (values[i] > most) values[i] = most;  // false of NaN
+    if (values[i] < -most) values[i] = -most;
+  }
+}
+
+void run_clip(double most, const Tile& c) {
+  visit_blas_type(c.dtype, [&]<class T>(T) {
+    using Real = decltype(std::real(T{}));
+    for (Index i = 0; i < c.shape[0]; ++i)
+      for (Index j = 0; j < c.shape[1]; ++j)
+        clip_run(reinterpret_cast<Real*>(c.data + i * c.strides[0] + j * c.strides[1]), sizeof(T) / sizeof(Real),
+                 static_cast<Real>(most));
+  });
+}
+
 void run_scale(const Call& call, std::span<const Tile> tiles) {
+  if (call.value) return run_clip(call.value_as<Bound>().most, operand(call, 0, tiles));
   scale(operand(call, 0, tiles),
         [&](const Tile& a, const Tile& b, const Tile& c) { kernel::gemm(1.0, a, {}, b, {}, call.beta, c, nullptr); });
 }
@@ -122,6 +148,13 @@ Call gemm(Dtype dtype, std::complex<double> alpha, TilePart a, TilePart b, std::
 Call scale(Dtype dtype, std::complex<double> beta, TilePart c) {
   Call made(Kernel::scale, dtype, {std::move(c)});
   made.beta = beta;
+  return made;
+}
+
+Call clip(Dtype dtype, double most, TilePart c) {
+  Call made = scale(dtype, 1.0, std::move(c));
+  auto bound = std::make_shared<Bound>();
+  bound->most = most, made.value = std::move(bound);
   return made;
 }
 

@@ -15,6 +15,9 @@ Call gemm(Dtype dtype, std::complex<double> alpha, TilePart a, TilePart b, std::
           std::optional<std::uint32_t> scratch = {});
 /// C := beta C: a product without depth.
 Call scale(Dtype dtype, std::complex<double> beta, TilePart c);
+/// Elements of C := the nearest within [-most, most], of complex ones their real and imaginary parts; NaN stays. It is
+/// the kernel `scale` with a bound, which hosts and emulated devices have.
+Call clip(Dtype dtype, double most, TilePart c);
 /// to := from as `dtype` (float32 or float64); `from` of any real dtype.
 Call convert(Dtype dtype, TilePart from, TilePart to);
 /// The lower triangle of to := that of from, both square and of one dtype; what is above it stays.

@@ -132,7 +132,7 @@ void Panel::run(const std::function<void(const UseRows&)>& stream) const {
     if (p_.given >= 0)
       kernel::csr_multiply_transposed(rows, part, partial, wanted_sums);
     else if (p_.sum >= 0)
-      kernel::csr_gram(rows, x, shift_row, part, partial, wanted_sums);
+      kernel::csr_gram(rows, x, shift_row, part, partial, wanted_sums, p_.ordered);
     else if (p_.ordered)
       kernel::csr_multiply_ordered(rows, x, p_.accumulates, part);
     else

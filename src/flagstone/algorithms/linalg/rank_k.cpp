@@ -34,6 +34,15 @@ void copy_lower(Graph& graph, const Region& from, const Region& to) {
   graph.add(std::move(task));
 }
 
+void clip(Graph& graph, double most, const MatrixTile& c) {
+  TaskSpec task;
+  task.name = "clip";
+  task.accesses = {c.again ? again(update(c.region)) : update(c.region)};
+  task.cost.bytes_touched = 2.0 * static_cast<double>(count(c.used.shape)) * size_of(c.array().dtype());
+  task.calls = {call::clip(c.array().dtype(), most, {.access = 0})};
+  graph.add(std::move(task));
+}
+
 /// One call of rank_k: the tiles, and the tasks on them.
 class Update {
  public:
@@ -138,14 +147,15 @@ class Update {
     for (Index stride = 1; stride < groups_; stride *= 2)
       for (Index g = 0; g + stride < groups_; g += 2 * stride)
         for (const Pair at : pairs) {
-          const bool more = g > 0 || 2 * stride < groups_ || mirrored_within(at);
+          const bool more = g > 0 || 2 * stride < groups_ || finished_later(at);
           sum_up(graph_, of_group(at, g + stride), again(of_group(at, g), more));
         }
     for (const Pair at : pairs) {
+      if (options_.most > 0) clip(graph_, options_.most, again(computed(at), mirrored_within(at)));
       if (apart(at))
         copy_lower(graph_, of_group(at, 0).region, computed(at).region);
       else if (mirrored_within(at))
-        mirror(graph_, options_.hermitian, computed(at), computed(at));
+        finish_diagonal(computed(at));
       else if (at.row != at.col && options_.half == Half::both)
         mirror(graph_, options_.hermitian, computed(at), mirrored(at));
       finished_.finish(C_(at.row, at.col).region.box);
@@ -154,11 +164,21 @@ class Update {
     finished_.offer();
   }
 
+  /// Both triangles of a tile on the diagonal have the same bits; of a C that is stored by half, one is zero.
+  void finish_diagonal(const MatrixTile& c) {
+    const bool halved = options_.half != Half::both;
+    mirror(graph_, options_.hermitian, c, again(c, halved));
+    if (halved) take(graph_, options_.half == Half::lower ? Part::lower : Part::upper, c, 0, c, {});
+  }
+
   /// Whether a tile on the diagonal is summed up whole beside C, of which the other triangle is somebody else's.
   bool apart(Pair at) const { return at.row == at.col && !diagonal_.empty(); }
 
   /// Whether a tile on the diagonal is given its other triangle once it is summed up.
   bool mirrored_within(Pair at) const { return at.row == at.col && !apart(at) && !options_.in_place; }
+
+  /// Whether a tile that is summed up is yet changed.
+  bool finished_later(Pair at) const { return options_.most > 0 || mirrored_within(at); }
 
   MatrixTile of_group(Pair at, Index group) const {
     if (apart(at)) {
@@ -171,7 +191,7 @@ class Update {
   /// Step k of a tile: what it adds to the sum of its group.
   void add(Pair at, Index k) {
     const Index group = k % groups_;
-    MatrixTile c = again(of_group(at, group), k + groups_ < steps_ || groups_ > 1 || mirrored_within(at));
+    MatrixTile c = again(of_group(at, group), k + groups_ < steps_ || groups_ > 1 || finished_later(at));
     const bool first = k < groups_;
     std::complex<double> beta = !first ? 1.0 : group == 0 && (c_in_ || options_.in_place) ? options_.beta : 0.0;
     const Array* old = first && group == 0 ? c_in_ : nullptr;
@@ -245,6 +265,8 @@ void check_rank_k(const Operand& a, const Operand* b, const Array* c, const Rank
   }
   if (options.in_place && (options.half != Half::lower || a.cols() == 0))
     throw ShapeError("rank_k_update: in place goes the lower triangle of an update with a summed dimension.");
+  if (options.in_place && options.most > 0)
+    throw ShapeError("rank_k_update: what is updated in place is not clipped; leave most out.");
   const bool real_factors = options.hermitian || !is_complex(dtype);
   if (real_factors && (options.beta.imag() != 0 || (options.alpha.imag() != 0 && (!b || !is_complex(dtype)))))
     throw ShapeError("rank_k_update: alpha or beta is complex and the result Hermitian; give real ones.");

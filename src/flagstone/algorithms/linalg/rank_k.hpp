@@ -26,6 +26,8 @@ struct RankKOptions {
   /// `c_out` holds C, whose lower triangle is updated and whose upper one is not touched; there is no c_in. Half::lower
   /// alone. Of rank 2k, and where C is complex and symmetric, tiles on the diagonal are summed up beside it.
   bool in_place = false;
+  /// Elements (complex: their parts) end within [-most, most]: of correlations 1, which rounding may exceed. 0: any.
+  double most = 0;
   /// Where progress is saved, superblock by superblock.
   std::shared_ptr<Checkpoint> checkpoint;
   std::shared_ptr<RankKNotes> notes;  // where somebody wants them

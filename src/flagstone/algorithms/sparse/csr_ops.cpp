@@ -6,6 +6,7 @@
 
 #include "flagstone/algorithms/sparse/gathered_rows.hpp"
 #include "flagstone/algorithms/sparse/panel_task.hpp"
+#include "flagstone/algorithms/sparse/stripe_sums.hpp"
 #include "flagstone/algorithms/sparse/value_conversion.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -26,15 +27,19 @@ struct Product {
   Array sum;    // n x b float64: Z
   std::optional<Array> shift;
   bool symmetric = false;
-  Array moments;  // 2 x n float64
+  Array moments;       // 2 x n float64
+  Index kept_col = 0;  // where T's first column goes
 
   Index width() const { return (x ? x : given).shape()[1]; }
+  Dtype real() const { return (x ? x : given).dtype(); }
+  /// Whether Z's sums are added up in the order of the panels.
+  bool in_order() const {
+    return sum && !symmetric && sums_in_order(sum.shape()[0], width(), real(), static_cast<bool>(x));
+  }
   PanelProduct of(const PanelReader& panel, const Region& kept_rows) const;
 };
 
-Box rows_of(const Array& array, const PanelReader& panel) {
-  return {{panel.row(), 0}, {panel.rows(), array.shape()[1]}};
-}
+Box rows_of(const PanelReader& panel, Index col, Index cols) { return {{panel.row(), col}, {panel.rows(), cols}}; }
 
 /// What it is for one panel. `kept_rows`: where its rows of T go, a box of no fewer rows; empty: to their place.
 PanelProduct Product::of(const PanelReader& panel, const Region& kept_rows) const {
@@ -43,9 +48,10 @@ PanelProduct Product::of(const PanelReader& panel, const Region& kept_rows) cons
   one.symmetric = symmetric;
   if (moments) one.moments = reduce({moments, whole(moments.shape())});
   if (x) one.x = read({x, whole(x.shape())});
-  if (given) one.given = read({given, rows_of(given, panel)});
-  if (kept) one.kept = kept_rows.array ? again(write(kept_rows)) : write({kept, rows_of(kept, panel)});
-  if (sum) one.sum = reduce({sum, whole(sum.shape())});
+  if (given) one.given = read({given, rows_of(panel, 0, width())});
+  if (kept) one.kept = kept_rows.array ? again(write(kept_rows)) : write({kept, rows_of(panel, kept_col, width())});
+  const Region all{sum, sum ? whole(sum.shape()) : Box{}};
+  if (sum) one.sum = in_order() ? again(update(all)) : reduce(all);
   return one;
 }
 
@@ -62,7 +68,7 @@ void check_block(const char* who, const char* name, const Array& array, Index ro
 void check(const CsrOperand& a, const Product& product) {
   const CsrMatrix& matrix = a.matrix;
   const Array& first = product.x ? product.x : product.given;
-  const Dtype real = first.dtype();
+  const Dtype real = product.real();
   if (first.ndim() != 2 || real < Dtype::float32)
     throw ShapeError(std::string(product.name) + ": X is " + to_string(first.shape()) + " " +
                      std::string(name_of(real)) + "; a 2-D array of floats or complex numbers is needed.");
@@ -74,7 +80,8 @@ void check(const CsrOperand& a, const Product& product) {
   if (product.kept) {
     const bool wide = product.kept.dtype() == Dtype::float64;
     const Dtype kept = is_complex(real) ? real : wide ? Dtype::float64 : Dtype::float32;
-    check_block(product.name, "Y", product.kept, matrix.rows, b, kept);
+    const Index all = product.kept.ndim() == 2 ? std::max(b + product.kept_col, product.kept.shape()[1]) : b;
+    check_block(product.name, "Y", product.kept, matrix.rows, all, kept);
   }
   if (product.sum)
     check_block(product.name, "the sum", product.sum, matrix.cols, b,
@@ -83,14 +90,63 @@ void check(const CsrOperand& a, const Product& product) {
   if (product.moments) check_block(product.name, "the moments", product.moments, 2, matrix.cols, Dtype::float64);
 }
 
+/// X with columns of zeros up to whole vectors of 64 bytes, where it is worth a copy; else X.
+Region padded(Graph& graph, const Array& x) {
+  const Index width = x.shape()[1], lanes = 64 / static_cast<Index>(size_of(x.dtype()));
+  if (width <= lanes / 4 || width % lanes == 0) return {x, whole(x.shape())};
+  const Shape shape{x.shape()[0], ceil_div(width, lanes) * lanes};
+  const Region made{graph.temporary(shape, x.dtype(), shape), whole(shape)};
+  TaskSpec task;
+  task.name = "pad";
+  task.accesses = {read({x, whole(x.shape())}), again(write(made))};
+  task.calls = {call::zero(x.dtype(), {1}), call::copy(x.dtype(), {0}, {1, false, false, whole(x.shape())})};
+  task.cost.bytes_touched = 3.0 * static_cast<double>(count(shape)) * static_cast<double>(size_of(x.dtype()));
+  graph.add(std::move(task));
+  return made;
+}
+
+/// The product of a wide matrix: a panel's task makes its rows of T beside the sort of its values, stripes of Z add
+/// them up.
+void add_stripes(Graph& graph, const CsrOperand& a, const Product& product, std::optional<GatheredRows>& gathered) {
+  const Dtype real = product.real();
+  const Region x = product.x ? padded(graph, product.x) : Region{};
+  const Index width = x.array ? x.box.shape[1] : product.width();
+  const auto row_bytes = static_cast<std::size_t>(width) * size_of(real);
+  const Stripes stripes = stripes_of(a.matrix.cols, row_bytes, graph.workers());
+  double each = 0, running = 0;  // bytes of the largest panel, sorted; of what a task takes beside it
+  for (const CsrPanelRange& panel : a.panels) {
+    const SplitPanel split(a, panel, real, stripes);
+    const auto rows = static_cast<double>(split.reader().rows());
+    each = std::max(each, static_cast<double>(split.bytes()) + (x.array ? rows * static_cast<double>(row_bytes) : 0));
+    running = std::max(running, static_cast<double>(split.reader().scratch_bytes()) + 16.0 * MiB);
+  }
+  const auto split = [&](const CsrPanelRange& panel) {
+    SplitWork work{.shift = product.shift};
+    if (x.array) work.x = &panel == &a.panels.back() && x.array.id() != product.x.id() ? last(read(x)) : read(x);
+    const PanelReader rows(a, panel, real, false);
+    const PanelProduct one = product.of(rows, gathered ? gathered->next() : Region{});
+    work.kept = one.kept, work.moments = one.moments, work.given = one.given.region;
+    SplitRegion made = add_split(graph, a, panel, real, stripes, work);
+    if (gathered) gathered->add(rows.row(), rows.rows());
+    return made;
+  };
+  const StripedSums sums{product.sum, stripes, product.shift, product.x && is_complex(real)};
+  const std::size_t group = panels_together(graph, each, graph.workers() * running);
+  graph.trust_order(true);
+  add_stripe_sums(graph, a, sums, group, split);
+  graph.trust_order(false);
+}
+
 void add_panels(Graph& graph, const CsrOperand& a, Product product, const Array* shift) {
   if (shift) product.shift = *shift;
   check(a, product);
   if (product.width() == 0) return;
   std::optional<GatheredRows> gathered;
-  if (product.kept && !writes_whole_chunks(a, product.kept)) gathered.emplace(graph, a, product.kept);
+  const bool all_columns = product.kept && product.width() == product.kept.shape()[1];
+  if (all_columns && !writes_whole_chunks(a, product.kept)) gathered.emplace(graph, a, product.kept);
+  if (product.in_order() && sums_by_stripes(graph, a)) return add_stripes(graph, a, product, gathered);
   for (const CsrPanelRange& panel : a.panels) {
-    const PanelReader rows(a, panel, (product.x ? product.x : product.given).dtype(), false);
+    const PanelReader rows(a, panel, product.real(), false);
     add_panel(graph, a, panel, product.of(rows, gathered ? gathered->next() : Region{}));
     if (gathered) gathered->add(rows.row(), rows.rows());
   }
@@ -265,8 +321,8 @@ void symmetric_multiply(Graph& graph, const CsrOperand& a, const Array& x, const
 }
 
 void multiply_and_project(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y,
-                          const Array& z) {
-  add_panels(graph, a, {"csr_multiply_and_project", x, {}, y, z, {}}, shift);
+                          const Array& z, Index col) {
+  add_panels(graph, a, {.name = "csr_multiply_and_project", .x = x, .kept = y, .sum = z, .kept_col = col}, shift);
 }
 
 }  // namespace flagstone::sparse

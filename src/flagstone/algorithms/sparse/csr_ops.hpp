@@ -65,13 +65,15 @@ CsrOperand transformed(CsrOperand a, Transform transform);
 // In all of them: X and Y's in-memory arrays come from Graph::allocate (or memory_array), row-major; X's dtype
 // (float32, float64, complex64 or complex128) is the precision of the products; sums over panels are float64
 // (complex128) in a fixed order, so the bits do not depend on workers or limits. Y is complex where X is, and then
-// (..)ᵀ of a product that is made in the same read is (..)ᴴ: gram_multiply is AᴴA X. Each call adds one task per panel;
-// graph.barrier() or await makes the result visible. Blocks of 16, 32 or 64 float32 columns (half of it in float64) run
-// fastest. `shift` (null: none) is a 1 x n float64 array mu: the matrix used is A - 1 muᵀ, never formed.
+// (..)ᵀ of a product that is made in the same read is (..)ᴴ: gram_multiply is AᴴA X. Each call adds one task per panel,
+// and where sums over rows are long (sums_in_order) one per stripe of them and some panels, whose sums are boxes of
+// their own; graph.barrier() makes the result visible. Blocks of 16, 32 or 64 float32 columns (half of it in float64)
+// run fastest. `shift` (null: none) is a 1 x n float64 array mu: the matrix used is A - 1 muᵀ, never formed.
 //
 // Traffic of each: CsrMatrix::stored_bytes read (less what the cache still holds of an earlier pass), plus Y or X where
 // that is on disk. Memory: X, Y, and for each running task its panel as stored, a decoded step (some MiB), and where
-// there is a sum over rows n x b of float32 and of float64.
+// there is a short sum over rows n x b of X's dtype and of float64; where it is long one to eight panels, sorted, and
+// their rows of T, twice.
 
 /// Y := (A - 1 muᵀ) X. X n x b in memory; Y m x b: in memory, or on disk with chunks of whole rows. Chunks of
 /// panel_rows() x b are written straight where all rows are seen; others are put together from panels (2 m b elements
@@ -88,9 +90,9 @@ void gram_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Arra
 /// (complex128), both in memory. 4 nnz b flops of the stored values.
 void symmetric_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array& y);
 /// Y := (A - 1 muᵀ) X as multiply, and in the same read Z += (A - 1 muᵀ)ᵀ Y (n x b float64, in memory): scores and
-/// what the residual ‖Xᵀu − σ v‖ needs. 4 nnz b flops.
+/// what the residual ‖Xᵀu − σ v‖ needs. 4 nnz b flops. Y may have more columns: its columns [col, col + b).
 void multiply_and_project(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y,
-                          const Array& z);
+                          const Array& z, Index col = 0);
 /// G += AᵀA (n x n float64 in memory, lower triangle only; above the diagonal it holds nothing of use). Flops: sum of
 /// nnz(row)², or m n² through BLAS where that is faster; one read of A (more where the cache cannot keep a panel:
 /// wide G is made in strips of rows). After it, wait with graph.barrier(): strips of G are boxes of their own.

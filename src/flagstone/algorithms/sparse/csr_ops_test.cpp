@@ -16,149 +16,14 @@
 #include "flagstone/runtime/spaces/emulated.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 #include "flagstone/testing/array_io.hpp"
+#include "flagstone/testing/csr_sample.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
 
 namespace flagstone::sparse {
 namespace {
 
 namespace reference = kernel::reference;
-
-enum class Storage { memory, raw, packed };
-
-struct Kind {
-  Storage storage;
-  Dtype values, columns, pointers;
-  Index chunk;
-};
-
-const Kind kinds[] = {
-    {Storage::packed, Dtype::float32, Dtype::uint16, Dtype::int64, 512},
-    {Storage::packed, Dtype::float64, Dtype::uint8, Dtype::int64, 1 << 19},
-    {Storage::packed, Dtype::uint8, Dtype::int64, Dtype::int32, 100},
-    {Storage::raw, Dtype::float32, Dtype::int32, Dtype::int64, 1000},
-    {Storage::memory, Dtype::float32, Dtype::int32, Dtype::int32, 0},
-    {Storage::memory, Dtype::int16, Dtype::int64, Dtype::int64, 0},
-};
-
-template <class F>
-void with_type(Dtype dtype, F&& f) {
-  switch (dtype) {
-    case Dtype::uint8:
-      return f(std::uint8_t{});
-    case Dtype::int16:
-      return f(std::int16_t{});
-    case Dtype::uint16:
-      return f(std::uint16_t{});
-    case Dtype::int32:
-      return f(std::int32_t{});
-    case Dtype::int64:
-      return f(std::int64_t{});
-    case Dtype::float32:
-      return f(float{});
-    default:
-      return f(double{});
-  }
-}
-
-/// One of a matrix's three arrays, stored as a kind says.
-Array stored(const std::vector<double>& numbers, Dtype dtype, const Kind& kind, const std::string& path) {
-  auto bytes = std::make_shared<std::vector<std::byte>>(numbers.size() * size_of(dtype));
-  with_type(dtype, [&](auto sample) {
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      sample = static_cast<decltype(sample)>(numbers[i]);
-      std::memcpy(bytes->data() + i * sizeof sample, &sample, sizeof sample);
-    }
-  });
-  const Shape shape{static_cast<Index>(numbers.size())};
-  if (kind.storage == Storage::memory) return memory_array(bytes->data(), shape, dtype, {}, bytes);
-  ZarrOptions options;
-  options.chunks = {kind.chunk};
-  options.codec = kind.storage == Storage::packed ? "blosc-lz4" : "raw";
-  const Array array = create_zarr_array(path, shape, dtype, options);
-  if (shape[0] > 0) test::write_elements(array, whole(shape), *bytes);
-  array.store().flush();
-  return open_zarr_array(path);
-}
-
-/// A small matrix of small integers, ragged: empty rows, one full row, empty columns; and itself densely.
-struct Sample {
-  TemporaryDirectory directory;
-  Index rows, cols;
-  std::vector<Index> pointers{0};
-  std::vector<std::int64_t> columns;
-  std::vector<double> values;
-  CsrOperand a;
-
-  Sample(Index m, Index n, const Kind& kind, Index panel_rows = 64) : rows(m), cols(n) {
-    std::mt19937 random(static_cast<unsigned>(m * 31 + n));
-    for (Index i = 0; i < m; ++i) {
-      for (Index j = 0; j < n; ++j) {
-        const bool here = i == m / 2 || (i % 9 != 4 && j % 11 != 3 && random() % 100 < 4 + 40 * (i % 4 == 1));
-        if (here) columns.push_back(j), values.push_back(1 + static_cast<double>(random() % 100));
-      }
-      pointers.push_back(static_cast<Index>(columns.size()));
-    }
-    CsrMatrix matrix{m, n, static_cast<Index>(columns.size()), {}, {}, {}, directory.path(), 0};
-    matrix.data = stored(values, kind.values, kind, directory / "data");
-    matrix.indices = stored({columns.begin(), columns.end()}, kind.columns, kind, directory / "indices");
-    matrix.indptr = stored({pointers.begin(), pointers.end()}, kind.pointers, kind, directory / "indptr");
-    std::vector<CsrPanelRange> panels;
-    for (Index row = 0; row < m; row += panel_rows) {
-      const Index end = std::min(m, row + panel_rows);
-      panels.push_back({row, end, pointers[row], pointers[end]});
-    }
-    a = prepare(matrix, panels);
-  }
-  /// Sees some of the rows, and is them densely.
-  void choose(const std::vector<Index>& some) {
-    const bool stretch = !some.empty() && some.back() - some.front() + 1 == static_cast<Index>(some.size());
-    a = chosen(a, stretch ? RowChoice(some.front(), some.back() + 1) : RowChoice(some));
-    const auto ends = std::exchange(pointers, {0});
-    const auto stored_columns = std::exchange(columns, {});
-    const auto stored_values = std::exchange(values, {});
-    rows = static_cast<Index>(some.size());
-    for (const Index row : some) {
-      for (Index p = ends[row]; p < ends[row + 1]; ++p)
-        columns.push_back(stored_columns[p]), values.push_back(stored_values[p]);
-      pointers.push_back(static_cast<Index>(columns.size()));
-    }
-  }
-  std::vector<double> dense(const double* mu) const {
-    return reference::densify(rows, cols, pointers.data(), columns.data(), values.data(), mu);
-  }
-};
-
-/// An in-memory array of its own.
-struct Held {
-  std::vector<double> wide;
-  std::vector<float> narrow;
-  Array array;
-  Held(Index m, Index b, Dtype dtype, unsigned seed) {
-    std::mt19937 random(seed);
-    std::normal_distribution<double> normal;
-    wide.resize(static_cast<std::size_t>(m * b)), narrow.resize(wide.size());
-    for (std::size_t i = 0; seed && i < wide.size(); ++i) wide[i] = narrow[i] = static_cast<float>(normal(random));
-    array = dtype == Dtype::float64 ? memory_array(reinterpret_cast<std::byte*>(wide.data()), {m, b}, dtype, {})
-                                    : memory_array(reinterpret_cast<std::byte*>(narrow.data()), {m, b}, dtype, {});
-  }
-  std::vector<double> get() const {
-    return array.dtype() == Dtype::float64 ? wide : std::vector<double>(narrow.begin(), narrow.end());
-  }
-};
-
-RuntimeOptions options(int workers = 2, std::uint64_t memory = GiB) {
-  RuntimeOptions made;
-  made.workers = workers, made.memory = memory;
-  return made;
-}
-
-void expect_near(const std::vector<double>& got, const std::vector<double>& want, Dtype dtype, const char* what) {
-  double scale = 0;
-  for (double value : want) scale = std::max(scale, std::abs(value));
-  const double bound = scale * (dtype == Dtype::float32 ? 3e-5 : 1e-12);
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], bound) << what << " " << i;
-}
+using namespace test;
 
 std::vector<double> disk_rows(const Array& y) {
   const std::vector<std::byte> bytes = test::read_elements(y, whole(y.shape()));
@@ -255,21 +120,8 @@ Statistics check_fold(const Kind& kind, Dtype real, Fold fold, bool rows, const 
   return done;
 }
 
-/// A stretch inside panels, whole panels, one row, rows here and there, and rows that leave panels out.
-std::vector<std::vector<Index>> choices(Index m) {
-  std::vector<std::vector<Index>> made(5);
-  for (Index row = 0; row < m; ++row) {
-    if (row >= 70 && row < 190) made[0].push_back(row);
-    if (row >= 64 && row < 192) made[1].push_back(row);
-    if (row == m / 2) made[2].push_back(row);
-    if (row * 7 % 5 < 2 || row == m - 1) made[3].push_back(row);
-    if (row % 3 == 1 && row % 128 < 64) made[4].push_back(row);
-  }
-  return made;
-}
-
 TEST(CsrOps, ChosenRowsMatchTheirDenseProducts) {
-  const auto all = choices(300);
+  const auto all = row_choices(300);
   const std::vector<Index> some{3, 4, 5, 20, 21, 75, 100, 101, 149};
   for (std::size_t k = 0; k < std::size(kinds); ++k) {
     const Kind& kind = kinds[k];
@@ -284,53 +136,6 @@ TEST(CsrOps, ChosenRowsMatchTheirDenseProducts) {
         EXPECT_EQ(done.of(Kernel::csr_fold).calls, 5u);  // of ten panels those that hold a chosen row
       }
   }
-}
-
-TEST(CsrOps, PanelsWithoutAChosenRowAreNotRead) {
-  Sample s(3000, 90, {Storage::raw, Dtype::float32, Dtype::int32, Dtype::int64, 64});
-  const CsrOperand some = chosen(s.a, RowChoice(640, 700));  // the second panel of twenty is whole, the third partly
-  EXPECT_EQ(some.panels.size(), 1u);
-  const CsrPanelRange panel = some.panels[0];
-  Held x(90, 4, Dtype::float32, 9), y(60, 4, Dtype::float32, 0);
-  const auto build = [&](Graph& graph) { multiply(graph, some, x.array, nullptr, y.array), graph.barrier(); };
-  Runtime runtime(options());
-  const Statistics planned = runtime.plan(build), done = runtime.run(build);
-  EXPECT_EQ(planned.bytes_read, done.bytes_read);
-  // Values, columns and pointers of the panel, by whole chunks of 64 elements, each of which is a page.
-  const auto values = static_cast<std::uint64_t>(panel.last - panel.first);
-  EXPECT_LE(done.bytes_read, (2 * (values / 64 + 2) + 3) * page_bytes);
-  EXPECT_GE(done.bytes_read, 2 * (values / 64) * page_bytes);
-  EXPECT_EQ(some.matrix.nnz, static_cast<Index>(std::llround(static_cast<double>(values) * 60 / 64)));
-  EXPECT_THROW(chosen(s.a, RowChoice(2999, 3001)), ShapeError);
-  EXPECT_THROW(chosen(some, RowChoice(0, 1)), ShapeError);
-}
-
-TEST(CsrOps, TransformsOfChosenRowsTakeFactorsOfThese) {
-  for (const Kind& kind : {kinds[0], kinds[4]})
-    for (const std::vector<Index>& rows : choices(300)) {
-      Sample s(300, 40, kind);
-      s.choose(rows);
-      Transform transform;
-      std::vector<double> factors;
-      for (Index i = 0; i < s.rows; ++i) factors.push_back(static_cast<double>(1 + i % 5));
-      transform.steps.push_back({Transform::Step::Kind::rows, factors});
-      Index stay = 0;
-      for (Index j = 0; j < 40; ++j) transform.place.push_back(j % 3 ? stay++ : -1);
-      const CsrOperand a = transformed(s.a, transform);
-      Held sums(s.rows, 1, Dtype::float64, 0), columns(2, stay, Dtype::float64, 0);
-      Runtime runtime(options());
-      runtime.run([&](Graph& graph) {
-        fold_rows(graph, a, {Fold::sum, Dtype::float64}, sums.array);
-        fold_columns(graph, a, {Fold::moments, Dtype::float64}, columns.array);
-      });
-      std::vector<double> along_rows(factors.size()), along_columns(static_cast<std::size_t>(stay));
-      for (Index i = 0; i < s.rows; ++i)
-        for (Index p = s.pointers[i]; p < s.pointers[i + 1]; ++p)
-          if (const Index place = transform.place[s.columns[p]]; place >= 0)
-            along_rows[i] += factors[i] * s.values[p], along_columns[place] += factors[i] * s.values[p];
-      EXPECT_EQ(sums.wide, along_rows);
-      EXPECT_EQ(std::vector<double>(columns.wide.begin(), columns.wide.begin() + stay), along_columns);
-    }
 }
 
 /// The products of complex vectors with a matrix of real values, against loops; whole numbers, so that sums are exact.

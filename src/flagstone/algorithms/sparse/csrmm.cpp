@@ -8,13 +8,10 @@
 #include "flagstone/algorithms/sparse/vector_cut.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/kernel/sparse/split_rows.hpp"
 
 namespace flagstone::sparse {
 namespace {
 
-// Sums over rows that take more are kept by stripes, which are added to in the order of the panels.
-constexpr std::uint64_t few_sums = 2 * MiB;
 constexpr std::uint64_t long_vector = 64 * MiB;  // the cache holds none of it, so the order of sums costs nothing
 
 std::string text_of(Index rows, Index cols) { return std::to_string(rows) + " x " + std::to_string(cols); }
@@ -37,7 +34,7 @@ class Product {
         cols_(width_of(y)),
         panel_(bytes_of_panel()),
         stages_(graph, options.checkpoint),
-        x_(graph, x, real_),
+        x_(graph, x, real_, {.ragged = options.gram}),
         y_(graph, stages_, y, finish_of(options, y_in), summed() ? 4096 : panel_.rows),
         cut_(cut()) {
     if (cut_.blocks == 1 && cut_.stretches == 1) a_ = read_once(a_);
@@ -52,6 +49,8 @@ class Product {
       const Index first = block * cut_.width, last = std::min(first + cut_.width, cols_);
       if (inner_ == 0 && !summed())
         zeros(first, last - first);
+      else if (options_.gram)
+        gram(first, last - first);
       else if (a_.matrix.triangle)
         symmetric(first, last - first);
       else if (striped())
@@ -68,18 +67,12 @@ class Product {
 
  private:
   /// Whether Y's elements are sums over panels.
-  bool summed() const { return options_.transposed || a_.matrix.triangle; }
-  /// Whether sums over rows are added up in the order of the panels: by shapes alone, since bits follow.
+  bool summed() const { return options_.transposed || options_.gram || a_.matrix.triangle; }
   bool in_order() const {
-    const auto item = static_cast<Index>(size_of(real_));
-    return options_.transposed && !a_.matrix.triangle && inner_ * cols_ * item > static_cast<Index>(few_sums);
+    const bool over_rows = options_.gram || (options_.transposed && !a_.matrix.triangle);
+    return over_rows && sums_in_order(inner_, cols_, real_, options_.gram);
   }
-  /// Whether stripes of the sums do that, each in its turn; on devices, and of longer panels than stored ones have, all
-  /// sums at once: the same bits.
-  bool striped() const {
-    const auto fits = [](const CsrPanelRange& panel) { return panel.row_end - panel.row <= kernel::most_split_rows; };
-    return in_order() && graph_.device_budget() == 0 && std::all_of(a_.panels.begin(), a_.panels.end(), fits);
-  }
+  bool striped() const { return in_order() && sums_by_stripes(graph_, a_); }
   PanelBytes bytes_of_panel() const {
     PanelBytes most = panel_bytes(a_, real_, graph_.device_budget() > 0);
     if (striped()) most.running += split_bytes();
@@ -92,13 +85,16 @@ class Product {
     for (const CsrPanelRange& panel : a_.panels) most = std::max(most, SplitPanel(a_, panel, real_, stripes).bytes());
     return static_cast<double>(most);
   }
-  /// Whether each element is one sum in the stored order. Sums of one short vector go side by side, and it is not cut.
+  /// Whether each element is one sum in the stored order. Sums of one short vector go side by side, and it is not cut;
+  /// nor is AᴴA X where its sums are short.
   bool ordered() const {
+    if (options_.gram) return in_order();
     return cols_ > 1 || inner_ * static_cast<Index>(size_of(real_)) > static_cast<Index>(long_vector);
   }
   Cut cut() const {
+    if (options_.gram && !ordered()) return {cols_, 1, inner_, 1};
     const Cuts cuts(graph_, a_, real_, real_, cols_, panel_, x_, y_);
-    if (a_.matrix.triangle) return cuts.symmetric(sum_bytes());
+    if (a_.matrix.triangle || options_.gram) return cuts.symmetric(sum_bytes());
     return options_.transposed ? cuts.sums(sum_bytes()) : cuts.products(!ordered());
   }
   Dtype sum_dtype() const { return is_complex(real_) ? Dtype::complex128 : Dtype::float64; }
@@ -189,43 +185,64 @@ class Product {
       const Index width = x_.padded(cols);
       const Stripes stripes = stripes_of(to - from, static_cast<std::size_t>(width) * size_of(real_), graph_.workers());
       const Array z = graph_.temporary({to - from, width}, sum_dtype(), {stripes.width(), width});
-      const auto stripe_of = [&](Index stripe) -> Region {
-        return {z, {{stripes.first(stripe), 0}, {stripes.length(stripe), width}}};
+      const StripedSums into{z, stripes, {}, false};
+      for (Index s = 0; s < stripes.number(); ++s) zero(into.of(s));
+      const auto split = [&](const CsrPanelRange& panel) {
+        SplitRegion one = add_split(graph_, a, panel, real_, stripes);
+        const auto x = x_.packed(one.panel->reader().row(), one.panel->reader().rows(), col, cols);
+        one.t = x.region, one.temporary = x.temporary;
+        return one;
       };
-      for (Index s = 0; s < stripes.number(); ++s) zero(stripe_of(s));
-      const std::size_t group = panels_together(width, to - from);
-      graph_.look_ahead(2 * (static_cast<std::size_t>(stripes.number()) + 4 * group) + 64);
-      std::vector<SplitRegion> now = split(a, 0, group, stripes, col, cols), next;
-      for (std::size_t first = 0; first < a.panels.size(); first += group, now = std::move(next)) {
-        next = split(a, first + group, group, stripes, col, cols);  // workers without a stripe sort meanwhile
-        for (Index s = 0; s < stripes.number(); ++s)
-          add_stripe_sum(graph_, now, stripes, s, stripe_of(s), s + 1 == stripes.number());
-      }
+      add_stripe_sums(graph_, a, into, group_of(width, to - from), split);
       for (Index s = 0; s < stripes.number(); ++s)
-        y_.finish(stripe_of(s), from + stripes.first(s), from + stripes.first(s), stripes.length(s), col, cols);
+        y_.finish(into.of(s), from + stripes.first(s), from + stripes.first(s), stripes.length(s), col, cols);
       y_.offer();
     }
   }
 
-  std::vector<SplitRegion> split(const CsrOperand& a, std::size_t first, std::size_t number, const Stripes& stripes,
-                                 Index col, Index cols) {
-    std::vector<SplitRegion> group;
-    for (std::size_t i = first; i < std::min(first + number, a.panels.size()); ++i) {
-      SplitRegion one = add_split(graph_, a, a.panels[i], real_, stripes);
-      const auto x = x_.packed(one.panel->reader().row(), one.panel->reader().rows(), col, cols);
-      one.x = x.region, one.temporary = x.temporary;
-      group.push_back(std::move(one));
+  /// One block of columns of Aᴴ(A X).
+  void gram(Index col, Index cols) {
+    if (y_.holds(0, inner_, col, cols)) return;
+    const auto x = x_.packed(0, inner_, col, cols);
+    const auto x_for = [&](const CsrPanelRange& panel) {
+      return x.temporary && &panel == &a_.panels.back() ? last(read(x.region)) : read(x.region);
+    };
+    const Index width = x.region.box.shape[1];
+    const auto row_bytes = static_cast<std::size_t>(width) * size_of(real_);
+    const Stripes stripes = stripes_of(inner_, row_bytes, graph_.workers());
+    const Index height = striped() ? stripes.width() : inner_, across = striped() ? cols : width;
+    const Array z = graph_.temporary({inner_, across}, sum_dtype(), {height, across});
+    const StripedSums into{z, stripes, {}, is_complex(real_)};
+    if (striped()) {
+      for (Index s = 0; s < stripes.number(); ++s) zero(into.of(s));
+      const auto split = [&](const CsrPanelRange& panel) {
+        SplitWork work;
+        work.x = x_for(panel), work.ordered = ordered();
+        return add_split(graph_, a_, panel, real_, stripes, work);
+      };
+      add_stripe_sums(graph_, a_, into, group_of(width, inner_), split);
+      for (Index s = 0; s < stripes.number(); ++s)
+        y_.finish(into.of(s), stripes.first(s), stripes.first(s), stripes.length(s), col, cols);
+    } else {
+      const Region all{z, whole(z.shape())};
+      zero(all);
+      for (const CsrPanelRange& panel : a_.panels) {
+        PanelProduct one{.name = "csr_gram", .x = x_for(panel)};
+        one.sum = in_order() ? again(update(all)) : reduce(all), one.ordered = ordered();
+        add_task(a_, panel, std::move(one));
+      }
+      y_.finish(all, 0, 0, inner_, col, cols);
     }
-    return group;
+    y_.offer();
   }
 
-  /// Panels whose values are held at a time, twice: sums pass between cache and memory once for all of them.
-  std::size_t panels_together(Index width, Index height) const {
+  /// Panels whose values are held at a time, twice.
+  std::size_t group_of(Index width, Index height) const {
     const double wide = static_cast<double>(width), item = static_cast<double>(size_of(real_));
-    const double rows = x_.direct() ? 0 : item * wide * static_cast<double>(panel_.rows);
+    const bool in_place = x_.direct() && !options_.gram;
+    const double rows = in_place ? 0 : item * wide * static_cast<double>(panel_.rows);
     const double held = static_cast<double>(size_of(sum_dtype())) * wide * static_cast<double>(height);
-    const double room = 0.6 * static_cast<double>(graph_.budget()) - held - graph_.workers() * panel_.running;
-    return static_cast<std::size_t>(std::clamp(room / (2 * (split_bytes() + rows)), 1.0, 8.0));
+    return panels_together(graph_, split_bytes() + rows, held + graph_.workers() * panel_.running);
   }
 
   /// One block of columns of A X of a triangle.
@@ -297,8 +314,9 @@ std::string CsrmmNotes::text() const {
   return told;
 }
 
-void check_csrmm(const CsrOperand& a, bool transposed, const linalg::Operand& x, const linalg::Operand& y) {
-  const Index m = transposed ? a.matrix.cols : a.matrix.rows, k = transposed ? a.matrix.rows : a.matrix.cols;
+void check_csrmm(const CsrOperand& a, const CsrmmOptions& options, const linalg::Operand& x, const linalg::Operand& y) {
+  const Index m = options.transposed || options.gram ? a.matrix.cols : a.matrix.rows;
+  const Index k = options.transposed ? a.matrix.rows : a.matrix.cols;
   const Dtype real = y.array.dtype();
   const Index columns = width_of(x);
   if (columns < 0 || height_of(x) != k || (is_complex(real) ? x.array.dtype() != real : is_complex(x.array.dtype())))
@@ -312,7 +330,7 @@ void check_csrmm(const CsrOperand& a, bool transposed, const linalg::Operand& x,
 
 void csrmm(Graph& graph, const CsrOperand& a, const linalg::Operand& x, const Array* y_in, const linalg::Operand& y,
            const CsrmmOptions& options) {
-  check_csrmm(a, options.transposed, x, y);
+  check_csrmm(a, options, x, y);
   if (!is_complex(y.array.dtype()) && (options.alpha.imag() != 0 || options.beta.imag() != 0))
     throw ShapeError("matmul: alpha or beta is complex and Y is real; give real ones.");
   if (height_of(y) == 0 || width_of(y) == 0) return;

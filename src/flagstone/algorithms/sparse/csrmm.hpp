@@ -25,10 +25,11 @@ struct CsrmmOptions {
   std::complex<double> alpha = 1, beta = 0;  // of a real Y real
   std::shared_ptr<Checkpoint> checkpoint;
   std::shared_ptr<CsrmmNotes> notes;  // where somebody wants them
+  bool gram = false;                  // op(A) = AᴴA: both products in one read of A
 };
 
 /// ShapeError says who does not conform.
-void check_csrmm(const CsrOperand& a, bool transposed, const linalg::Operand& x, const linalg::Operand& y);
+void check_csrmm(const CsrOperand& a, const CsrmmOptions& options, const linalg::Operand& x, const linalg::Operand& y);
 
 /// Y float32 or float64 and X of any real dtype, or both of one complex one: Y's is the precision of the products.
 /// `y_in` (null where beta is 0) has the shape of y's array and may be any array but it. Y's array is written by whole
@@ -45,6 +46,10 @@ void check_csrmm(const CsrOperand& a, bool transposed, const linalg::Operand& x,
 /// Memory: (w n s or the stretch's; of sums 8 or 16 bytes an element) + for each running task a panel as stored, a
 /// decoded step and its rows of Y. Of a transposed A also one to eight panels, sorted, twice (4 + s bytes a value).
 /// 2 nnz c flops (complex: 8).
+///
+/// AᴴA X holds X and the sums of a block of columns: w n (s + 8) bytes (complex: + 16); A is read once for each block,
+/// 4 nnz c flops. Panels are added in their order where all sums take more than sums_in_order says, and then its rows
+/// of T = A X are sums as above; others are never cut.
 void csrmm(Graph& graph, const CsrOperand& a, const linalg::Operand& x, const Array* y_in, const linalg::Operand& y,
            const CsrmmOptions& options);
 

@@ -131,14 +131,17 @@ Index width_of(const linalg::Operand& operand) {
   return operand.array.ndim() == 2 ? operand.array.shape()[1 - row_dimension(operand)] : -1;
 }
 
-PackedVectors::PackedVectors(Graph& graph, linalg::Operand x, Dtype real, bool pads)
-    : graph_(graph), x_(std::move(x)), real_(real), pads_(pads) {
+PackedVectors::PackedVectors(Graph& graph, linalg::Operand x, Dtype real, Packed how)
+    : graph_(graph), x_(std::move(x)), real_(real), pads_(how.pads) {
   const auto item = static_cast<Index>(size_of(real));
   if (!is_complex(real)) x_.conjugate = false;
   direct_ = x_.array.in_memory() && x_.array.ndim() == 2 && !x_.transpose && !x_.conjugate && x_.array.dtype() == real;
   if (!direct_) return;
   const Shape& strides = x_.array.store().memory_strides();
   direct_ = (width_of(x_) <= 1 || strides[1] == item) && strides[0] % item == 0 && strides[0] >= 0;
+  if (!direct_ || !how.ragged) return;
+  direct_ = false;
+  direct_ = padded(width_of(x_)) == width_of(x_);
 }
 
 Index PackedVectors::padded(Index cols) const {

@@ -14,10 +14,16 @@ namespace flagstone::sparse {
 Index height_of(const linalg::Operand& operand);
 Index width_of(const linalg::Operand& operand);
 
-/// Boxes of op(X) as the kernels read them: in rows, of their dtype; `pads`: as wide as whole vectors of a register.
+/// How boxes of op(X) are packed.
+struct Packed {
+  bool pads = true;     // as wide as whole vectors of a register
+  bool ragged = false;  // what lies in memory as kernels read it is packed where it is not so wide
+};
+
+/// Boxes of op(X) as the kernels read them: in rows, of their dtype.
 class PackedVectors {
  public:
-  PackedVectors(Graph& graph, linalg::Operand x, Dtype real, bool pads = true);
+  PackedVectors(Graph& graph, linalg::Operand x, Dtype real, Packed how = {});
 
   struct Tile {
     Region region;

@@ -30,9 +30,10 @@ class PanelTask final : public PanelWork {
     p.rows = reader_.rows(), p.cols = a.matrix.cols, p.row = reader_.row();
     p.width = p.padded = what_.width();
     // Whole vectors of 64 bytes are worth a copy of X where the panel has more values than X has rows: 50 columns take
-    // 13 ns a value as they are, 7 ns as 64.
+    // 13 ns a value as they are, 7 ns as 64. Where stripes of Z would be added to (stripe_sums), X is as wide there.
     const Index lanes = 64 / static_cast<Index>(size_of(p.dtype));
-    if (p.width > lanes / 4 && reader_.nnz() > p.cols) p.padded = ceil_div(p.width, lanes) * lanes;
+    const bool as_stripes = has(what_.sum) && what_.sum.mode == Mode::update;
+    if (p.width > lanes / 4 && (reader_.nnz() > p.cols || as_stripes)) p.padded = ceil_div(p.width, lanes) * lanes;
     p.symmetric = what_.symmetric, p.ordered = what_.ordered;
     p.accumulates = p.ordered && what_.kept.mode == Mode::update;
     const bool keeps = has(what_.kept), padded = p.padded != p.width;

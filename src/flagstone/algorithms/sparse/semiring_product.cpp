@@ -127,7 +127,7 @@ class SemiringTasks {
         inner_(a.matrix.cols),
         panel_(panel_bytes(a, values(), false)),
         stages_(graph, product.checkpoint),
-        x_(graph, product.x, kernel::semiring_vector(product.semiring, block_), false),
+        x_(graph, product.x, kernel::semiring_vector(product.semiring, block_), {.pads = false}),
         y_(graph, stages_, product.y, finish_of(product), product.transposed ? 4096 : panel_.rows),
         cut_(cut()) {
     if (cut_.blocks == 1 && cut_.stretches == 1) a_ = read_once(a_);

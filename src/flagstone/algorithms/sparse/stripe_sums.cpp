@@ -11,26 +11,18 @@
 namespace flagstone::sparse {
 namespace {
 
-constexpr std::size_t cached_sums = std::size_t{1} << 20;  // bytes
-constexpr int widest_shift = 16, narrowest_shift = 6;      // columns of a stripe are uint16
-constexpr Index stripes_a_worker = 4;                      // chains of sums that may run at a time
+// Bytes of all sums in T's precision. Where T is made in the same read, the alternative passes once over values that
+// are in the nearest cache, and sums of up to about 8 MiB lie in a third-level one.
+constexpr std::uint64_t few_sums = 2 * MiB, few_sums_made = 12 * MiB;
 
-class SplitTask final : public PanelWork {
- public:
-  explicit SplitTask(std::shared_ptr<const SplitPanel> panel) : panel_(std::move(panel)) {}
-  void run(const Call&, std::span<const Tile> tiles) const override {
-    const std::size_t n = tiles.size();
-    panel_->fill(tiles, tiles[n - 1].data, tiles[n - 2].data);
-  }
-
- private:
-  std::shared_ptr<const SplitPanel> panel_;
-};
-
-/// Tiles: of each panel its values and its rows of X; Z's stripe; scratch.
+/// Tiles: of each panel its values, its rows of T, and 1ᵀT where columns are shifted; mu's stripe then; Z's; scratch.
 class StripeSum final : public PanelWork {
  public:
-  StripeSum(const std::vector<SplitRegion>& panels, Index stripe, Index length) : stripe_(stripe), length_(length) {
+  StripeSum(const std::vector<SplitRegion>& panels, const StripedSums& sums, Index stripe)
+      : stripe_(stripe),
+        length_(sums.stripes.length(stripe)),
+        shifted_(sums.shift.has_value()),
+        conjugated_(sums.conjugated) {
     for (const SplitRegion& one : panels) panels_.push_back(one.panel);
   }
   /// The sums of a panel, and which of them are no longer zero.
@@ -41,37 +33,44 @@ class StripeSum final : public PanelWork {
   void run(const Call& call, std::span<const Tile> tiles) const override;
 
  private:
-  void add_some(const SplitPanel& panel, const Tile& values, const Tile& x, const Tile& partial, const Tile& z) const;
+  void add_some(const SplitPanel& panel, const Tile& values, const Tile& t, const Tile& partial, const Tile& z) const;
 
   std::vector<std::shared_ptr<const SplitPanel>> panels_;
   Index stripe_, length_;
+  bool shifted_, conjugated_;
 };
+
+/// Without the columns that only fill a register.
+Tile columns_of(const Tile& partial, const Tile& z) { return subtile(partial, {{0, 0}, z.shape}); }
 
 void StripeSum::run(const Call& call, std::span<const Tile> tiles) const {
   const Tile& z = tiles[tiles.size() - 2];
-  const Index width = z.shape[1], item = static_cast<Index>(size_of(call.dtype));
+  const double* mu = shifted_ ? tiles[tiles.size() - 3].as<const double>() : nullptr;
+  const std::size_t each = shifted_ ? 3 : 2;  // tiles of a panel
+  const Index width = tiles[1].shape[1], item = static_cast<Index>(size_of(call.dtype));
   const Tile partial{tiles.back().data,
                      call.dtype,
                      {length_, width},
                      {width * item, item},
                      static_cast<std::size_t>(length_ * width * item)};
   for (std::size_t i = 0; i < panels_.size(); ++i) {
-    const Tile &values = tiles[2 * i], &x = tiles[2 * i + 1];
+    const Tile &values = tiles[each * i], &t = tiles[each * i + 1];
+    const double* sums = shifted_ ? tiles[each * i + 2].as<const double>() : nullptr;
     Index count = 0;
     panels_[i]->each(values.data, stripe_, [&](const kernel::CsrRecords& records) { count += records.count; });
-    if (count < length_ / 2) {
-      add_some(*panels_[i], values, x, partial, z);
+    if (!shifted_ && count < length_ / 2) {
+      add_some(*panels_[i], values, t, partial, z);
       continue;
     }
     std::memset(partial.data, 0, partial.bytes);
     panels_[i]->each(values.data, stripe_,
-                     [&](const kernel::CsrRecords& records) { kernel::csr_scatter(records, x, partial); });
-    kernel::shift_merge(partial, nullptr, nullptr, z);
+                     [&](const kernel::CsrRecords& records) { kernel::csr_scatter(records, t, partial, conjugated_); });
+    kernel::shift_merge(columns_of(partial, z), mu, sums, z);
   }
 }
 
 /// Where a panel has values in some of the columns alone, only their sums are begun and added. Same bits: z + 0 is z.
-void StripeSum::add_some(const SplitPanel& panel, const Tile& values, const Tile& x, const Tile& partial,
+void StripeSum::add_some(const SplitPanel& panel, const Tile& values, const Tile& t, const Tile& partial,
                          const Tile& z) const {
   std::byte* behind = partial.data + align_up(partial.bytes, sizeof(Index));
   auto* found = reinterpret_cast<Index*>(behind);
@@ -89,7 +88,7 @@ void StripeSum::add_some(const SplitPanel& panel, const Tile& values, const Tile
       std::memset(partial.data + static_cast<std::size_t>(column) * row_bytes, 0, row_bytes);
       found[number++] = column;
     }
-    kernel::csr_scatter(records, x, partial);
+    kernel::csr_scatter(records, t, partial, conjugated_);
   });
   for (Index i = 0; i < number; ++i) {
     const Box row{{found[i], 0}, {1, z.shape[1]}};
@@ -97,85 +96,26 @@ void StripeSum::add_some(const SplitPanel& panel, const Tile& values, const Tile
   }
 }
 
-}  // namespace
-
-Stripes stripes_of(Index cols, std::size_t row_bytes, int workers) {
-  Stripes stripes{cols, widest_shift};
-  const auto fits = [&] {
-    return static_cast<std::size_t>(stripes.width()) * row_bytes <= cached_sums &&
-           stripes.number() >= stripes_a_worker * workers;
-  };
-  while (stripes.shift > narrowest_shift && !fits()) --stripes.shift;
-  return stripes;
-}
-
-SplitPanel::SplitPanel(const CsrOperand& a, const CsrPanelRange& panel, Dtype real, const Stripes& stripes)
-    : reader_(a, panel, real, false), stripes_(stripes) {
-  const auto ends = static_cast<std::size_t>(reader_.most_stretches() * (stripes.number() + 1));
-  records_ = align_up((1 + ends) * sizeof(Index), 64);
-}
-
-std::size_t SplitPanel::record_bytes() const { return kernel::record_bytes(size_of(reader_.real())); }
-
-void SplitPanel::fill(std::span<const Tile> tiles, std::byte* scratch, std::byte* to) const {
-  auto* stretches = reinterpret_cast<Index*>(to);
-  Index *ends = stretches + 1, held = 0;
-  *stretches = 0;
-  const auto number = static_cast<std::size_t>(stripes_.number());
-  reader_.stream(tiles, scratch, [&](Index row, const kernel::CsrRows& rows) {
-    ends[0] = held;
-    kernel::split_rows(rows, size_of(reader_.real()), row, stripes_.shift, {ends, number + 1}, to + records_);
-    held = ends[number];
-    ends += number + 1, ++*stretches;
-  });
-}
-
-void SplitPanel::each(const std::byte* from, Index stripe,
-                      const std::function<void(const kernel::CsrRecords&)>& use) const {
-  const auto* stretches = reinterpret_cast<const Index*>(from);
-  const Index* ends = stretches + 1 + stripe;
-  for (Index i = 0; i < *stretches; ++i, ends += stripes_.number() + 1)
-    if (ends[0] < ends[1])
-      use({ends[1] - ends[0], from + records_ + static_cast<std::size_t>(ends[0]) * record_bytes()});
-}
-
-SplitRegion add_split(Graph& graph, const CsrOperand& a, const CsrPanelRange& panel, Dtype real,
-                      const Stripes& stripes) {
-  TaskSpec task;
-  task.name = "csr_split";
-  const auto split = std::make_shared<SplitPanel>(a, panel, real, stripes);
-  split->access(task.accesses);
-  const Shape shape{static_cast<Index>(split->bytes())};
-  const Array tile = graph.temporary(shape, Dtype::uint8, shape);
-  const Region values{tile, whole(shape)};
-  const PanelReader& reader = split->reader();
-  task.accesses.push_back(again(write(values)));
-  task.accesses.push_back(scratch(reader.scratch_bytes()));
-  constexpr double split_seconds_per_value = 3e-9;  // measured beside another worker
-  const double seconds =
-      reader.convert_seconds() + split_seconds_per_value * static_cast<double>(reader.stored_values());
-  task.cost.bytes_touched = seconds * reference_bytes_per_second;
-  task.cost.bytes_decoded = reader.decoded_bytes();
-  task.calls.emplace_back(Kernel::csr_unpack, real, std::initializer_list<TilePart>{}).value =
-      std::make_shared<SplitTask>(split);
-  graph.add(std::move(task));
-  return {split, values, {}};
-}
-
-void add_stripe_sum(Graph& graph, const std::vector<SplitRegion>& panels, const Stripes& stripes, Index stripe,
-                    const Region& z, bool ends) {
-  if (panels.empty()) return;
+/// Z[stripe] += A_iᵀ T_i for each of the panels in turn. `ends`: no stripe follows, the panels are done with.
+void add_stripe_sum(Graph& graph, const std::vector<SplitRegion>& panels, const StripedSums& sums, Index stripe,
+                    bool ends) {
   TaskSpec task;
   task.name = "csr_stripe_sum";
+  const auto reads = [&](const Region& region, bool temporary) {
+    task.accesses.push_back(ends && temporary ? last(read(region)) : read(region));
+  };
   double values = 0;
   for (const SplitRegion& one : panels) {
-    task.accesses.push_back(ends ? last(read(one.values)) : read(one.values));
-    task.accesses.push_back(ends && one.temporary ? last(read(one.x)) : read(one.x));
+    reads(one.values, true);
+    reads(one.t, one.temporary);
+    if (sums.shift) reads(one.sums, true);
     values += static_cast<double>(one.panel->reader().nnz());
   }
   const Dtype real = panels.front().panel->reader().real();
-  const Index length = stripes.length(stripe), width = z.box.shape[1];
-  task.accesses.push_back(again(update(z)));
+  const Stripes& stripes = sums.stripes;
+  const Index length = stripes.length(stripe), width = panels.front().t.box.shape[1];
+  if (sums.shift) task.accesses.push_back(read({*sums.shift, {{0, stripes.first(stripe)}, {1, length}}}));
+  task.accesses.push_back(again(update(sums.of(stripe))));
   task.accesses.push_back(scratch(StripeSum::scratch_bytes(length, width, real)));
   values *= static_cast<double>(length) / static_cast<double>(std::max<Index>(1, stripes.cols));
   const double lanes = static_cast<double>(width) * static_cast<double>(size_of(real)) / 4;
@@ -184,8 +124,41 @@ void add_stripe_sum(Graph& graph, const std::vector<SplitRegion>& panels, const 
                real_part_of(real) == Dtype::float64};
   Call& call = task.calls.emplace_back(Kernel::csr_multiply_transposed, real, std::initializer_list<TilePart>{});
   call.flops = flops;
-  call.value = std::make_shared<StripeSum>(panels, stripe, length);
+  call.value = std::make_shared<StripeSum>(panels, sums, stripe);
   graph.add(std::move(task));
+}
+
+}  // namespace
+
+bool sums_in_order(Index cols, Index width, Dtype real, bool made) {
+  const auto bytes = static_cast<std::uint64_t>(cols) * static_cast<std::uint64_t>(width) * size_of(real);
+  return bytes > (made ? few_sums_made : few_sums);
+}
+
+bool sums_by_stripes(const Graph& graph, const CsrOperand& a) {
+  const auto fits = [](const CsrPanelRange& panel) { return panel.row_end - panel.row <= kernel::most_split_rows; };
+  return graph.device_budget() == 0 && std::ranges::all_of(a.panels, fits);
+}
+
+std::size_t panels_together(const Graph& graph, double each, double beside) {
+  const double room = 0.6 * static_cast<double>(graph.budget()) - beside;
+  return static_cast<std::size_t>(std::clamp(room / (2 * each), 1.0, 8.0));
+}
+
+void add_stripe_sums(Graph& graph, const CsrOperand& a, const StripedSums& sums, std::size_t group,
+                     const std::function<SplitRegion(const CsrPanelRange&)>& split) {
+  const Index stripes = sums.stripes.number();
+  graph.look_ahead(2 * (static_cast<std::size_t>(stripes) + 4 * group) + 64);
+  const auto group_from = [&](std::size_t first) {
+    std::vector<SplitRegion> made;
+    for (std::size_t i = first; i < std::min(first + group, a.panels.size()); ++i) made.push_back(split(a.panels[i]));
+    return made;
+  };
+  std::vector<SplitRegion> now = group_from(0), next;
+  for (std::size_t first = 0; first < a.panels.size(); first += group, now = std::move(next)) {
+    next = group_from(first + group);  // workers without a stripe sort meanwhile
+    for (Index s = 0; s < stripes; ++s) add_stripe_sum(graph, now, sums, s, s + 1 == stripes);
+  }
 }
 
 }  // namespace flagstone::sparse

@@ -29,11 +29,6 @@ Axes piece_of(const Problem& problem, Axes unit) {
   return unit;
 }
 
-Range3 moved(Range3 range, const Axes& by) {
-  for (std::size_t d = 0; d < 3; ++d) range.first[d] += by[d], range.last[d] += by[d];
-  return range;
-}
-
 /// f(box) of a range cut into boxes no longer than `edge`, from its first point on.
 template <class F>
 void each_piece(const Range3& range, const Axes& edge, const F& f) {
@@ -201,7 +196,7 @@ class MeshRun {
   Region region(const Array& array, std::size_t rank, const Range3& range) const {
     Axes back = ranks_[rank].buffer().first;
     for (Index& each : back) each = -each;
-    return {array, problem_->box(moved(range, back))};
+    return {array, problem_->box(kernel::moved(range, back))};
   }
 
   void count(double read, double written) { total_.read += read, total_.written += written; }
@@ -253,7 +248,7 @@ class MeshRun {
         do {
           Axes shift;
           for (std::size_t d = 0; d < 3; ++d) shift[d] = image[d] * problem_->space.shape[d];
-          const Range3 part = kernel::intersect(moved(box, shift), ranks_[rank].buffer());
+          const Range3 part = kernel::intersect(kernel::moved(box, shift), ranks_[rank].buffer());
           if (part.empty()) continue;
           moves.copy(from, moves.write_box(region(given_[rank][number], rank, part), part), part, shift);
           written += static_cast<double>(part.count());
@@ -301,7 +296,7 @@ class MeshRun {
     each_piece(all, piece_of(*problem_, {1, 1, 1}), [&](const Range3& range) {
       for (std::size_t state = 0; state < problem_->order(); ++state)
         transport_.send({rank.neighbour(axis, high), rank.rank(),
-                         region(states_[now_][from][state], from, moved(range, shift)),
+                         region(states_[now_][from][state], from, kernel::moved(range, shift)),
                          region(states_[now_][to][state], to, range)});
     });
     return static_cast<double>(all.count()) * static_cast<double>(problem_->order());

@@ -22,11 +22,6 @@ Scheme run_scheme(Graph& graph, std::shared_ptr<const Problem> problem, Scheme s
 Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes) {
   if (problem->space.whole().count() == 0) return {.steps = problem->steps};
   const bool alone = wishes.mesh == std::array<Index, 2>{1, 1};
-  if (wishes.method == "al3" && alone && problem->saved) {  // it changes both arrays in place: nothing to go on with
-    auto anew = std::make_shared<Problem>(*problem);
-    anew->saved = false;
-    problem = std::move(anew);
-  }
   if (!graph.planning() && problem->saved) {
     auto begun = std::make_shared<Problem>(*problem);
     begun->first = load_epoch(*problem).step;

@@ -7,18 +7,22 @@
 #include "flagstone/algorithms/stencil/field/cells.hpp"
 #include "flagstone/algorithms/stencil/processor_cache.hpp"
 #include "flagstone/algorithms/stencil/schedules/block_step.hpp"
+#include "flagstone/algorithms/stencil/schedules/counts.hpp"
+#include "flagstone/algorithms/stencil/scheme_price.hpp"
+#include "flagstone/algorithms/stencil/skewed/tile_memory.hpp"
 #include "flagstone/base/bytes.hpp"
 
 namespace flagstone::stencil {
 namespace {
 
-constexpr Index most_depth = 64;           // beyond it nothing is gained: the disk has long been hidden
-constexpr Index batch_planes = 16;         // of a wavefront's task
-constexpr Index least_bytes = 256 * KiB;   // of a block: a smaller one is not worth a task
-constexpr Index band_bytes = 4 * MiB;      // of a band of a skewed tile: a task takes a millisecond
-constexpr Index request_bytes = 64 * KiB;  // a request costs a disk about as much as so many bytes
-constexpr double budget_share = 0.85;      // of tasks' tiles: they are counted by size class
-constexpr int pieces_of_largest = 4;       // blocks smaller than the largest leave more of the field in memory
+constexpr Index most_depth = 64;                        // beyond it nothing is gained: the disk has long been hidden
+constexpr Index batch_planes = 16;                      // of a wavefront's task
+constexpr Index least_bytes = 256 * KiB;                // of a block: a smaller one is not worth a task
+constexpr Index band_bytes = 4 * MiB;                   // of a band of a skewed tile: a task takes a millisecond
+constexpr Index request_bytes = 64 * KiB;               // a request costs a disk about as much as so many bytes
+constexpr double budget_share = 0.85;                   // of tasks' tiles: they are counted by size class
+constexpr Index runs_in_cache[] = {2, 3, 4, 6, 8, 12};  // steps of a run of al2, of which one is chosen
+constexpr int pieces_of_largest = 4;  // blocks smaller than the largest leave more of the field in memory
 
 /// The steps of the longest superstep for each possible number of supersteps: at most 2 sqrt(steps) values.
 std::vector<Index> depths(Index steps, Index most) {
@@ -50,7 +54,8 @@ class Chooser {
         wishes_(clamped(problem, wishes)),
         budget_(budget),
         workers_(std::max(1, workers)),
-        units_(result_units(problem)) {
+        units_(result_units(problem)),
+        prices_(problem, wishes_, units_) {
     if (wishes_.cache == 0) wishes_.cache = worker_cache();
   }
 
@@ -58,12 +63,13 @@ class Chooser {
     const std::string& method = wishes_.method;
     if (method == "auto" || method == "al4") wavefronts();
     if (method == "auto" || method == "al1") blocks(Method::al1, most_depth);
-    if (method == "al2") blocks(Method::al2, most_depth);
-    const bool skews = !problem_.saved && !problem_.edges_change() && !problem_.fields();
-    if (problem_.left() > 0 && (method == "al3" || (method == "auto" && skews))) blocks(Method::al3, most_depth);
+    // Ghosts of a level are made once, and two steps would read them.
+    const bool skews = problem_.left() > 0 && (problem_.stages.size() < 2 || !problem_.edges_change());
+    if ((method == "auto" || method == "al3") && skews) blocks(Method::al3, most_depth);
+    if (method == "auto" || method == "al2") blocks(Method::al2, most_depth);
     if (method == "sweep") blocks(Method::sweep, 1);
     Scheme scheme = best_ ? *best_ : smallest();
-    scheme.fits = best_.has_value(), scheme.seconds = seconds(scheme);
+    scheme.fits = best_.has_value(), scheme.seconds = prices_.seconds(scheme);
     const Supersteps each(problem_.left(), scheme.depth);
     if (scheme.method == Method::al4)
       scheme.face_elements = static_cast<double>(each.longer()) * wavefront_faces(problem_, scheme.wavefront, each[0]) +
@@ -135,7 +141,8 @@ class Chooser {
     const Axes& n = problem_.space.shape;
     // None of them is faster than its updates, none of which are saved.
     const auto points = static_cast<double>(problem_.space.whole().count()) * static_cast<double>(problem_.left());
-    if (best_ && method != Method::al2 && points / wishes_.rates.streaming > seconds(*best_)) return;
+    const double update = method == Method::al2 ? least_nested() : prices_.seconds_an_update(1);
+    if (best_ && points * update > prices_.seconds(*best_)) return;
     for (const Index depth : method == Method::sweep ? std::vector<Index>{1}
                              : wishes_.depth > 0
                                  ? std::vector<Index>{std::min(wishes_.depth, std::max<Index>(1, problem_.left()))}
@@ -149,7 +156,8 @@ class Chooser {
         Axes block = n;
         if (pieces > 1) block[cut] = in_cells(cut, ceil_div(n[cut], pieces), depth);
         largest_planes(method, block, depth);
-        if (block[cut] <= units_[cut]) break;
+        // Of a row no shorter pieces than are worth a request: there would be millions to count.
+        if (block[cut] <= std::max(units_[cut], cut == 2 ? request_bytes / problem_.item() : 1)) break;
       }
     }
   }
@@ -198,23 +206,42 @@ class Chooser {
   /// Cache blocks of al2: rows whole where that leaves room for halos, planes and rows alike long; as many steps as the
   /// least work an update.
   CacheBlocks cache_blocks(const Axes& block, Index depth) const {
+    if (wishes_.levels > 0) {
+      CacheBlocks cache{cache_edges(block, wishes_.levels), wishes_.levels};
+      if (wishes_.planes > 0) cache.block[0] = wishes_.planes;
+      if (wishes_.strip > 0) cache.block[strip_axis(problem_)] = wishes_.strip;
+      return cache;
+    }
     CacheBlocks best;
     double least = 0;
-    for (const Index steps : {Index{2}, Index{3}, Index{4}, Index{6}, Index{8}, Index{12}}) {
-      CacheBlocks cache{cache_edges(block, steps), std::min(std::max<Index>(1, depth), steps)};
-      if (wishes_.levels > 0) {
-        const Index most = wishes_.levels;
-        cache = {cache_edges(block, most), most};
-        if (wishes_.planes > 0) cache.block[0] = wishes_.planes;
-        if (wishes_.strip > 0) cache.block[strip_axis(problem_)] = wishes_.strip;
-        return cache;
-      }
-      BlockScheme scheme{block, depth};
-      scheme.cache = cache;
-      const double each = nested_counts(problem_, scheme, depth).updates * seconds_an_update(cache.depth);
+    for (const Index steps : runs_in_cache) {
+      const CacheBlocks cache{cache_edges(block, steps), std::min(std::max<Index>(1, depth), steps)};
+      const double each = nested_work(block, cache) * prices_.seconds_an_update(cache.depth);
       if (best.depth == 0 || each < least) best = cache, least = each;
     }
     return best;
+  }
+
+  /// Updates of a run of cache blocks ÷ those of the block: on average half of the run's halo is computed beside each
+  /// inner edge.
+  double nested_work(const Axes& block, const CacheBlocks& cache) const {
+    double work = 1;
+    for (std::size_t d = 0; d < 3; ++d) {
+      const Index inner = ceil_div(block[d], cache.block[d]) - 1, halo = problem_.space.radius[d] * (cache.depth - 1);
+      work *= 1 + static_cast<double>(inner * halo) / static_cast<double>(block[d]);
+    }
+    return work;
+  }
+
+  /// An update of al2, at least: in cache blocks twice as long as whole fields would have them.
+  double least_nested() const {
+    double least = prices_.seconds_an_update(1);
+    for (const Index steps : runs_in_cache) {
+      CacheBlocks cache{cache_edges(problem_.space.shape, steps), std::min(steps, std::max<Index>(1, problem_.left()))};
+      for (Index& edge : cache.block) edge *= 2;
+      least = std::min(least, nested_work(problem_.space.shape, cache) * prices_.seconds_an_update(cache.depth));
+    }
+    return least;
   }
 
   /// Of a cache block of so many steps, two of which lie in the cache with their halos.
@@ -238,12 +265,6 @@ class Chooser {
       edges[longest] = ceil_div(edges[longest], Index{2});
     }
     return edges;
-  }
-
-  /// An update of what is read from memory once in so many steps.
-  double seconds_an_update(Index steps) const {
-    const Rates& rates = wishes_.rates;
-    return 1 / rates.cached + (1 / rates.streaming - 1 / rates.cached) / static_cast<double>(steps);
   }
 
   void largest_planes(Method method, Axes block, Index depth) {
@@ -279,111 +300,21 @@ class Chooser {
     const auto room =
         static_cast<std::uint64_t>(static_cast<double>(budget_) - static_cast<double>(bytes) / budget_share);
     const auto planes =
-        static_cast<Index>(std::min<std::uint64_t>(room / pair_bytes(problem_), static_cast<std::uint64_t>(n)));
+        static_cast<Index>(std::min<std::uint64_t>(room / working_bytes(problem_), static_cast<std::uint64_t>(n)));
     const Index grain = std::max(scheme.planes, ceil_div(n, Index{16}));  // a budget that is a little less: as many
     scheme.held = planes == n ? n : planes / grain * grain;
-    const Scheme found = made(scheme, bytes);
-    if (!best_ || seconds(found) < seconds(*best_)) best_ = found;
-  }
-
-  Scheme made(const SkewedScheme& skewed, std::uint64_t bytes) const {
-    Scheme scheme{.method = Method::al3, .skewed = skewed};
-    const Supersteps each(problem_.left(), skewed.depth);
-    scheme.depth = skewed.depth, scheme.supersteps = each.number();
-    scheme.bytes = bytes + static_cast<std::uint64_t>(skewed.held) * pair_bytes(problem_);
-    const Skews skews(problem_, skewed, each[0], each[each.number() - 1], units_);
-    const double n = static_cast<double>(problem_.space.shape[first_axis(problem_)]);
-    const double away = 1 - std::min(1.0, static_cast<double>(skewed.held) / std::max(1.0, n));
-    const double field = static_cast<double>(problem_.order()) * problem_.core_points();
-    const auto add = [&](Index number, Index depth, bool first, bool last) {
-      if (number <= 0) return;
-      const Counts counts = skewed_counts(problem_, skews, depth, first, last);
-      // Operands and results travel whole, the working pair where it is not held.
-      const double operands = first ? std::min(counts.read, field) : 0, results = last ? field : 0;
-      const auto all = static_cast<double>(number);
-      scheme.read += all * (counts.given + operands + away * (counts.read - operands));
-      scheme.written += all * (results + away * (counts.written - results));
-      scheme.updates += all * counts.updates;
-    };
-    const Index longer = each.longer(), number = each.number();
-    add(1, each[0], true, number == 1);
-    add(longer - 1, each[0], false, false);
-    add(number - 1 - std::max<Index>(1, longer), each[number - 1], false, false);
-    if (number > 1) add(1, each[number - 1], false, true);
-    set_seconds(scheme, 1 / wishes_.rates.streaming);
-    return scheme;
-  }
-
-  Scheme made(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) const {
-    Scheme scheme{.method = method, .blocks = blocks, .wavefront = wavefront};
-    scheme.depth = method == Method::al4 ? wavefront.depth : blocks.depth;
-    const Index held = method == Method::al4 ? wavefront.held : blocks.held;
-    const Supersteps each(problem_.left(), scheme.depth);
-    scheme.supersteps = each.number();
-    scheme.bytes = bytes + static_cast<std::uint64_t>(held) * held_bytes(problem_, each.number());
-    const double n = static_cast<double>(problem_.space.shape[first_axis(problem_)]);
-    const double away = 1 - std::min(1.0, static_cast<double>(held) / std::max(1.0, n));
-    // Of so many supersteps that are alike; those that begin with an operand, and end with a result, move all of it.
-    const auto add = [&](Index number, Index depth, double first, double end) {
-      if (number == 0) return;
-      const Counts counts = method == Method::al4   ? wavefront_counts(problem_, wavefront, depth)
-                            : method == Method::al2 ? nested_counts(problem_, blocks, depth)
-                                                    : block_counts(problem_, blocks.block, depth);
-      const auto all = static_cast<double>(number);
-      scheme.read += counts.given * all + counts.read * (first + away * (all - first));
-      scheme.written += counts.written * (end + away * (all - end));
-      scheme.updates += counts.updates * all;
-    };
-    const Index longer = each.longer(), number = each.number();
-    add(longer, each[0], longer > 0 ? 1 : 0, 0);
-    add(number - longer, each[number - 1], longer > 0 ? 0 : 1, 1);
-    set_seconds(scheme, method == Method::al4   ? 1 / wavefront_rate(wavefront)
-                        : method == Method::al2 ? seconds_an_update(blocks.cache.depth)
-                                                : 1 / wishes_.rates.streaming);
-    return scheme;
-  }
-
-  void set_seconds(Scheme& scheme, double an_update) const {
-    const auto item = static_cast<double>(problem_.item());
-    const Rates& rates = wishes_.rates;
-    scheme.disk_seconds = item * (scheme.read / rates.read + scheme.written / rates.written);
-    scheme.compute_seconds = scheme.updates * an_update;
-  }
-
-  /// Updates a second: the cache's rate, and what a group of levels, a batch and a strip leave of the memory's traffic.
-  double wavefront_rate(const WavefrontScheme& scheme) const {
-    const Rates& rates = wishes_.rates;
-    const auto reach = static_cast<double>(problem_.space.radius[strip_axis(problem_)]);
-    const double streamed = 1 / rates.streaming - 1 / rates.cached;  // of a plain sweep: two elements an update or more
-    const double share = (1 + 2 * reach / static_cast<double>(scheme.strip)) / static_cast<double>(scheme.levels) +
-                         reach / static_cast<double>(scheme.planes);
-    return 1 / (1 / rates.cached + streamed * std::min(1.0, share));
+    const Scheme found = prices_.of(scheme, bytes);
+    if (!prices_.too_long(found)) keep(found);
   }
 
   void consider(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) {
     if (!fits(bytes)) return;
-    const Scheme scheme = made(method, blocks, wavefront, bytes);
-    if (too_long(scheme)) return;
-    if (!best_ || seconds(scheme) < seconds(*best_)) best_ = scheme;
+    const Scheme scheme = prices_.of(method, blocks, wavefront, bytes);
+    if (!prices_.too_long(scheme)) keep(scheme);
   }
 
-  /// Whether a superstep takes longer than what a kill may cost; one of one step never does.
-  bool too_long(const Scheme& scheme) const {
-    return problem_.longest_superstep > 0 && wishes_.depth == 0 && scheme.depth > 1 &&
-           seconds(scheme) > problem_.longest_superstep * static_cast<double>(scheme.supersteps);
-  }
-
-  /// Both at once, and a little for the disk that is hidden; filling and draining a wavefront takes planes of their
-  /// own, and small batches their tasks.
-  double seconds(const Scheme& scheme) const {
-    if (!problem_.overlap) return scheme.disk_seconds + scheme.compute_seconds;
-    const double longer = std::max({scheme.disk_seconds, scheme.compute_seconds, 1e-12});
-    double filling = 0;
-    if (scheme.method == Method::al4) {
-      const auto lag = static_cast<double>(problem_.space.radius[0] * scheme.depth);
-      filling = 0.25 * lag / static_cast<double>(problem_.space.shape[0]);
-    }
-    return longer * (1 + filling + 0.02 * scheme.disk_seconds / longer);
+  void keep(const Scheme& scheme) {
+    if (!best_ || prices_.seconds(scheme) < prices_.seconds(*best_)) best_ = scheme;
   }
 
   Scheme smallest() const {
@@ -396,13 +327,13 @@ class Chooser {
       scheme.strip = problem_.space.shape[d];
       if (wishes_.strip > 0 && can_cut(problem_))
         scheme.strip = std::max({wishes_.strip, Index{1}, face_rows(problem_)});
-      return made(Method::al4, {}, scheme, wavefront_bytes(problem_, scheme, workers_));
+      return prices_.of(Method::al4, {}, scheme, wavefront_bytes(problem_, scheme, workers_));
     }
     if (wishes_.method == "al3" && problem_.left() > 0) {
       Axes block = wishes_.block[2] > 0 ? wishes_.block : least_block();
       for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, std::max(block[d], problem_.space.radius[d]));
       const SkewedScheme scheme = skewed(block, wishes_.depth > 0 ? std::min(wishes_.depth, problem_.left()) : 1);
-      return made(scheme, skewed_bytes(problem_, scheme, units_, workers_));
+      return prices_.of(scheme, skewed_bytes(problem_, scheme, units_, workers_));
     }
     const Method method = wishes_.method == "sweep" ? Method::sweep
                           : wishes_.method == "al2" ? Method::al2
@@ -412,7 +343,7 @@ class Chooser {
     const bool deep = method != Method::sweep && wishes_.depth > 0;
     const BlockScheme scheme =
         in_cache(method, block, deep ? std::min(wishes_.depth, std::max<Index>(1, problem_.left())) : 1);
-    return made(method, scheme, {}, bytes_of(scheme));
+    return prices_.of(method, scheme, {}, bytes_of(scheme));
   }
 
   /// One unit of the results, and as many as take what a task should have at least.
@@ -430,6 +361,7 @@ class Chooser {
   std::uint64_t budget_;
   int workers_;
   Axes units_;
+  Prices prices_;
   std::optional<Scheme> best_;
 };
 

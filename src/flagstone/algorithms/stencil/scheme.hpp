@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "flagstone/algorithms/stencil/schedules/skewed.hpp"
+#include "flagstone/algorithms/stencil/skewed/skewed.hpp"
 #include "flagstone/base/bytes.hpp"
 
 namespace flagstone::stencil {

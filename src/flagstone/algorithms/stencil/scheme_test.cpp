@@ -55,7 +55,7 @@ Scheme least_of_all(const Problem& problem, const Wishes& wishes, std::uint64_t 
     fixed.method = "al4";
     for (fixed.planes = 1; fixed.planes <= n[0]; ++fixed.planes) consider(fixed);
     fixed.planes = 0;
-    for (const char* method : {"al1", "al3"})
+    for (const char* method : {"al1", "al2", "al3"})
       for (Index z = 1; z <= n[0]; ++z)
         for (Index y = 1; y <= n[1]; ++y) {
           fixed.method = method, fixed.block = {z, y, n[2]};
@@ -91,6 +91,17 @@ TEST_F(StencilScheme, ALargeProblemIsChosenForInMilliseconds) {
   const double milliseconds = 1000.0 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_TRUE(scheme.fits);
   EXPECT_LE(milliseconds, 50) << "of processor time";
+}
+
+TEST_F(StencilScheme, CacheBlocksAreTakenWhereNoWavefrontGoes) {
+  Problem problem = problem_of({1, 1, Index{1} << 26}, 1, 1, 64);
+  problem.axes = axes_of(1), problem.space.radius = {0, 0, 1};
+  for (auto* arrays : {&problem.from, &problem.to}) *arrays = {memory_array(&nothing_, {Index{1} << 26})};
+  Wishes wishes;
+  wishes.rates = {8e9, 8e9, 4e9, 1e9};
+  EXPECT_EQ(choose(problem, wishes, 64 * MiB, 2).method, Method::al2);
+  wishes.rates.cached = wishes.rates.streaming;  // where nothing is gained in the cache nothing is computed twice
+  EXPECT_NE(choose(problem, wishes, 64 * MiB, 2).method, Method::al2);
 }
 
 TEST(ProcessorCache, IsReadOfTheSystemsFolder) {

@@ -4,7 +4,8 @@
 #include <optional>
 
 #include "flagstone/algorithms/kernels/dense.hpp"
-#include "flagstone/storage/zarr/zarr.hpp"
+#include "flagstone/kernel/factor/herk.hpp"
+#include "flagstone/storage/array/array_store.hpp"
 
 namespace flagstone::linalg {
 namespace {
@@ -14,29 +15,40 @@ double matrices(const MatrixTile& x) {
   return static_cast<double>(count(x.used.shape)) / std::max(1.0, static_cast<double>(x.rows() * x.cols()));
 }
 
-/// Whether tiles lie column by column (or may: where it makes no difference).
-bool by_columns(const Array& x) {
-  if (count(x.shape()) == 0) return false;
-  if (x.ndim() != 2) return false;  // what lies otherwise is copied
-  if (order_of(x) != 'C') return true;
-  if (x.in_memory()) return x.store().memory_strides()[0] <= x.store().memory_strides()[1];
-  if (x.chunks() != x.shape()) return false;  // tiles of chunks are put together by rows
-  return x.store().run_bytes({1, x.shape()[1]}) < x.store().run_bytes({x.shape()[0], 1});
+/// A matrix of a tile as its kernel will see it, without data: how a box lies once it is there is its store's affair,
+/// and the runtime asks no other.
+Tile layout_of(const MatrixTile& x) {
+  const ArrayStore& store = x.array().store();
+  const Shape strides = x.array().in_memory() ? store.memory_strides() : store.geometry(x.region.box).strides;
+  return {nullptr, x.array().dtype(), Shape(x.used.shape.end() - 2, x.used.shape.end()),
+          Shape(strides.end() - 2, strides.end()), 0};
 }
 
-/// Elements of the conjugated copy that BLAS needs of a tile, or 0: it conjugates only what it transposes too, and seen
-/// by rows, as C is, a tile that lies by columns is transposed already; and so is all the rest where C lies by columns.
-/// Of stacks for one matrix: they are multiplied one after the other.
-std::size_t conjugated(const MatrixTile& x, const Array& c) {
-  const bool strided = x.array().ndim() > 2 && order_of(x.array()) != 'C';  // no dimension of its matrices is a run
-  const bool copied = strided || (x.op.conjugate && (!x.op.transpose || by_columns(x.array()) || order_of(c) != 'C'));
-  return copied ? static_cast<std::size_t>(x.rows() * x.cols()) : 0;
+/// The same of what is changed, turned where it is.
+Tile changed_layout(const MatrixTile& c) {
+  Tile tile = layout_of(c);
+  if (c.op.transpose) std::swap(tile.shape[0], tile.shape[1]), std::swap(tile.strides[0], tile.strides[1]);
+  return tile;
+}
+
+/// Bytes of copies that BLAS needs of A and B: it conjugates only what it transposes too, and of a stack in another
+/// order no dimension of its matrices may be a run. Of stacks for one matrix: they are multiplied one after the other.
+/// Asked of the kernel itself, where there is a doubt: the layout of a file's box costs a list of its runs.
+std::size_t copied_bytes(const MatrixTile& a, const MatrixTile& b, const MatrixTile& c) {
+  const Dtype dtype = c.array().dtype();
+  const bool conjugated = is_complex(dtype) && (a.op.conjugate || b.op.conjugate);
+  if (is_integer(dtype) || count(c.used.shape) == 0 || (!conjugated && c.array().ndim() == 2)) return 0;
+  return kernel::gemm_scratch(layout_of(a), a.op, layout_of(b), b.op, layout_of(c));
 }
 
 /// What an operation on whole numbers takes longer than one of BLAS, as bytes that could pass meanwhile.
 double whole_number_bytes(Dtype dtype) { return size_of(dtype) < 4 ? 0.2 : size_of(dtype) == 4 ? 0.4 : 1.3; }
 
 TilePart part(std::uint32_t access, const MatrixTile& x) { return {access, x.op.transpose, x.op.conjugate, x.used}; }
+
+bool one_tile(const MatrixTile& x, const MatrixTile& y) {
+  return x.region.array.id() == y.region.array.id() && x.region.box.start == y.region.box.start;
+}
 
 /// The access of a tile that is changed.
 Access changed(Access access, const MatrixTile& c) { return c.again ? again(std::move(access)) : access; }
@@ -71,8 +83,8 @@ void gemm(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const M
   std::optional<std::uint32_t> old, room;
   if (c_in) old = touch(read({*c_in, c.region.box}));
   const std::uint32_t result = touch(changed(c_in || beta == 0.0 ? write(c.region) : update(c.region), c));
-  const std::size_t copies = conjugated(a, c.array()) + conjugated(b, c.array());
-  if (copies) room = touch(scratch(copies * size_of(dtype) + 4096));
+  const std::size_t copies = has_depth ? copied_bytes(a, b, c) : 0;
+  if (copies) room = touch(scratch(copies));
   const double flops = 2.0 * matrices(c) * c.rows() * c.cols() * static_cast<double>(a.cols());
   task.cost = {is_complex(dtype) ? 4 * flops : flops, 0, real_part_of(dtype) == Dtype::float64};
   if (is_integer(dtype)) task.cost.bytes_touched = flops * whole_number_bytes(dtype);
@@ -98,9 +110,13 @@ void take(Graph& graph, Part which, const MatrixTile& from, double shift, const 
   cost.bytes_touched = 2.0 * static_cast<double>(to.rows() * to.cols()) * static_cast<double>(size_of(dtype));
   TaskSpec task;
   task.name = "take";
-  task.accesses = {read(from.region), changed(write(to.region), to)};
+  const bool within = one_tile(from, to);
+  if (within)
+    task.accesses = {changed(update(to.region), to)};
+  else
+    task.accesses = {read(from.region), changed(write(to.region), to)};
   task.cost = cost;
-  task.calls.push_back(call::take(dtype, which, part(0, from), shift, part(1, to), std::move(place)));
+  task.calls.push_back(call::take(dtype, which, part(0, from), shift, part(within ? 0 : 1, to), std::move(place)));
   graph.add(std::move(task));
 }
 
@@ -108,13 +124,9 @@ void herk(Graph& graph, double alpha, const MatrixTile& a, double beta, const Ma
   const Dtype dtype = c.array().dtype();
   std::vector<Access> accesses{read(a.region), changed(beta == 0.0 ? write(c.region) : update(c.region), c)};
   std::optional<std::uint32_t> room;
-  // Seen by columns BLAS has A Aᴴ and Aᴴ A; what is conjugated or transposed alone is copied (kernel::herk_scratch).
-  const bool across = a.op.transpose == by_columns(a.array());
-  const bool conjugated = a.op.conjugate == (by_columns(c.array()) != c.op.transpose);
-  if (is_complex(dtype) && across != conjugated) {
-    accesses.push_back(scratch(static_cast<std::size_t>(a.rows() * a.cols()) * size_of(dtype) + 4096));
-    room = 2;
-  }
+  const bool may_copy = is_complex(dtype) && count(a.used.shape) > 0;
+  const std::size_t copy = may_copy ? kernel::herk_scratch(layout_of(a), a.op, changed_layout(c)) : 0;
+  if (copy) accesses.push_back(scratch(copy)), room = 2;
   const double n = static_cast<double>(c.rows());
   add(graph, "herk", std::move(accesses), n * n * static_cast<double>(a.cols()),
       call::herk(dtype, Uplo::lower, alpha, part(0, a), beta, part(1, c), room));
@@ -122,7 +134,7 @@ void herk(Graph& graph, double alpha, const MatrixTile& a, double beta, const Ma
 
 void mirror(Graph& graph, bool conjugate, const MatrixTile& from, const MatrixTile& to) {
   const Dtype dtype = to.array().dtype();
-  const bool within = from.region.array.id() == to.region.array.id() && from.region.box.start == to.region.box.start;
+  const bool within = one_tile(from, to);
   TaskSpec task;
   task.name = "mirror";
   if (within)

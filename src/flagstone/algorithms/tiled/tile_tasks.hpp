@@ -28,8 +28,8 @@ TriangularTile lower(MatrixTile x);
 TriangularTile upper(MatrixTile x);
 TriangularTile adjoint(TriangularTile x);
 
-/// To := op(From), or a triangle of it and zeros; `shift` is added to its diagonal. PivotError with the place of a
-/// NaN or Inf, counted from `place`, where that names somebody.
+/// To := op(From), or a triangle of it and zeros, of the tile itself too; `shift` is added to its diagonal. PivotError
+/// with the place of a NaN or Inf, counted from `place`, where that names somebody.
 void take(Graph& graph, Part part, const MatrixTile& from, double shift, const MatrixTile& to, call::Place place);
 /// The place of a tile of right-hand sides, or of the solution that it becomes; `x` is not transposed.
 call::Place right_side(std::string who, const MatrixTile& x);

@@ -9,7 +9,9 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
+#include "flagstone/storage/box/box.hpp"
 #include "flagstone/storage/ring/ring.hpp"
+#include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone::linalg {
 namespace {
@@ -85,6 +87,60 @@ TEST(TileTasks, GemmIsTheNaiveProduct) {
           for (std::size_t i = 0; i < 20; ++i)
             EXPECT_LE(std::abs(c[i] - want[i]), 1e-12 * (1 + std::abs(want[i]))) << "C[" << i << "]";
         }
+}
+
+/// The values of a matrix in C order, by columns in memory where `across`.
+Array laid(std::vector<Complex>& values, Index rows, Index cols, bool across) {
+  if (!across) return matrix_of(values, rows, cols);
+  const std::vector<Complex> plain = values;
+  for (Index i = 0; i < rows; ++i)
+    for (Index j = 0; j < cols; ++j)
+      values[static_cast<std::size_t>(i + j * rows)] = plain[static_cast<std::size_t>(i * cols + j)];
+  return memory_array(reinterpret_cast<std::byte*>(values.data()), {rows, cols}, Dtype::complex128, {16, 16 * rows});
+}
+
+/// BLAS conjugates only what it transposes: whether a copy is needed is asked of where the tiles really lie, in memory
+/// by rows and by columns and in a chunk that is the whole array.
+TEST(TileTasks, WhatIsConjugatedHasRoomWhereverItLies) {
+  const Index n = 4, k = 3;
+  const std::string stored = (std::filesystem::temp_directory_path() / "flagstone-tiled-test.zarr").string();
+  for (const bool across : {false, true})
+    for (const bool transpose : {false, true})
+      for (const bool conjugate : {false, true})
+        for (const int place : {0, 1, 2})  // of C: by rows, by columns, a chunk
+          for (const bool half : {false, true}) {
+            SCOPED_TRACE(testing::Message() << across << transpose << conjugate << place << half);
+            std::vector<Complex> a(12), c(16);
+            for (std::size_t i = 0; i < 12; ++i)
+              a[i] = Complex(0.5 + static_cast<double>(i), 1.0 - 0.25 * static_cast<double>(i * i));
+            const std::vector<Complex> plain = a;
+            const auto at = [&](Index i, Index p) {
+              const Complex value = plain[static_cast<std::size_t>(transpose ? p * n + i : i * k + p)];
+              return conjugate ? std::conj(value) : value;
+            };
+            const Array x = transpose ? laid(a, k, n, across) : laid(a, n, k, across);
+            std::filesystem::remove_all(stored);
+            const Array result = place == 2 ? create_zarr_array(stored, {n, n}, Dtype::complex128, {.chunks = {n, n}})
+                                            : laid(c, n, n, place == 1);
+            RuntimeOptions options;
+            options.scratch = std::filesystem::temp_directory_path();
+            const auto ring = make_ring();
+            Executor(*ring, options, {options.scratch, "test", {}}, 16 * MiB, {}).run([&](Graph& graph) {
+              const Tiled A({x, transpose, conjugate}, {n, n, n}, {k, k, k}), C({result}, {n, n, n}, {n, n, n});
+              half ? herk(graph, 1, A(0, 0), 0, C(0, 0)) : gemm(graph, 1, A(0, 0), adjoint(A(0, 0)), 0, C(0, 0));
+            });
+            std::vector<Complex> found(16);
+            read_box(*ring, result, whole({n, n}),
+                     {reinterpret_cast<std::byte*>(found.data()), Dtype::complex128, {n, n}, {16 * n, 16}, 256},
+                     1 << 20);
+            for (Index i = 0; i < n; ++i)
+              for (Index j = 0; j < (half ? i + 1 : n); ++j) {
+                Complex want = 0;
+                for (Index p = 0; p < k; ++p) want += at(i, p) * std::conj(at(j, p));
+                EXPECT_LE(std::abs(found[static_cast<std::size_t>(i * n + j)] - want), 1e-11) << i << ", " << j;
+              }
+          }
+  std::filesystem::remove_all(stored);
 }
 
 }  // namespace

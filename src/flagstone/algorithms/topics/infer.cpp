@@ -15,8 +15,8 @@ constexpr double certified = 1e-3, weights_prior = 0.02, even_share = 1e-4;
 constexpr Index most_steps = 500, completion_steps = 10;
 
 /// What both passes over documents with known topics have.
-struct KnownTopics : PanelPass {
-  using PanelPass::PanelPass;
+struct KnownTopics : PassOver<DocumentReader> {
+  using PassOver::PassOver;
   Index k = 0, words = 0;
   int topics = -1;
 
@@ -140,6 +140,14 @@ const bool entered = host_kernels().enter(Kernel::infer_topics, {Dtype::float32}
                      host_kernels().enter(Kernel::complete_documents, {Dtype::float32}, run_panel<CompleteDocuments>) &&
                      host_kernels().enter(Kernel::count_pairs, {Dtype::float32}, run_panel<CountPairs>);
 
+/// Adds a pass of all documents; `prepare` says what a panel's task takes beside its rows.
+template <class Pass, class Prepare>
+void read_all(Graph& graph, const Documents& x, double flops, Prepare&& prepare) {
+  for (Index p = 0; p < x.panels(); ++p)
+    add_panel(graph, std::make_shared<Pass>(x.panel(p)), Dtype::float32, flops, prepare);
+  graph.barrier();
+}
+
 /// Word-major, in whole steps; `share` of each topic is spread over all words.
 Array packed(Graph& graph, const Array& topics, double share) {
   const Index k = topics.shape()[0], words = topics.shape()[1], width = kernel::topics_width(k);
@@ -155,25 +163,24 @@ Array packed(Graph& graph, const Array& topics, double share) {
 
 }  // namespace
 
-Index weights_rows(const sparse::CsrOperand& x) { return std::min(std::max<Index>(1, x.matrix.rows), x.panel_rows()); }
+Index weights_rows(const Documents& x) { return std::min(std::max<Index>(1, x.rows()), x.panel_rows()); }
 
-void infer_topics(Graph& graph, const sparse::CsrOperand& x, const Array& topics, bool multiplicative,
-                  const Array& out) {
+void infer_topics(Graph& graph, const Documents& x, const Array& topics, bool multiplicative, const Array& out) {
   const Index k = topics.shape()[0];
   const Array known = packed(graph, topics, 0);
-  const bool direct = !x.rows;  // panels of chosen rows are no chunks
+  const bool direct = !x.chosen();
   const Array to = direct ? out : graph.allocate(out.shape(), out.dtype());
-  add_pass<InferTopics>(graph, x, Dtype::float32, 4.0 * static_cast<double>(k) * 20, [&](InferTopics& pass) {
+  read_all<InferTopics>(graph, x, 4.0 * static_cast<double>(k) * 20, [&](InferTopics& pass) {
     pass.take(k, known);
     pass.multiplicative = multiplicative, pass.out = pass.add(write(pass.own(to)));
   });
   if (!direct) cluster::write_rows(graph, to, out);
 }
 
-void complete_documents(Graph& graph, const sparse::CsrOperand& x, const Array& topics, Completion& result) {
+void complete_documents(Graph& graph, const Documents& x, const Array& topics, Completion& result) {
   const Index k = topics.shape()[0];
   const Array known = packed(graph, topics, even_share), totals = graph.allocate({1, 2}, Dtype::float64);
-  add_pass<CompleteDocuments>(graph, x, Dtype::float32, 4.0 * static_cast<double>(k) * 6, [&](CompleteDocuments& pass) {
+  read_all<CompleteDocuments>(graph, x, 4.0 * static_cast<double>(k) * 6, [&](CompleteDocuments& pass) {
     pass.take(k, known);
     pass.totals = pass.add_reduce(totals);
   });

@@ -18,15 +18,15 @@ T* elements(const Array& array) {
 /// Of a flop on rows of k weights, gathered word by word: a tenth of what a matrix product reaches.
 inline constexpr double seconds_per_gathered_flop = 0.09e-9;
 
-/// What one panel of a pass needs, as the value of a call. A pass derives from it, and says
+/// What one panel of a pass needs, as the value of a call; `Reader`: sparse::PanelReader, or as that. A pass says
 ///   static constexpr Kernel which; static constexpr const char* name; static constexpr double seconds;  // a value
 ///   void rows(std::span<const Tile> tiles, std::byte* own, Index row, const kernel::CsrRows& rows) const;
 /// `row`: the first one's number in the panel; `own`: `own_bytes` of scratch.
-struct PanelPass : CallValue {
-  PanelPass(const sparse::CsrOperand& a, Index panel, Dtype real)
-      : reader(a, a.panels[static_cast<std::size_t>(panel)], real, false) {}
+template <class Reader>
+struct PassOver : CallValue {
+  explicit PassOver(Reader of) : reader(std::move(of)) {}
 
-  sparse::PanelReader reader;
+  Reader reader;
   std::size_t own_bytes = 0;
   std::vector<Access> accesses;
 
@@ -47,6 +47,12 @@ struct PanelPass : CallValue {
   std::size_t reader_bytes() const { return align_up(reader.scratch_bytes(), 64); }
 };
 
+/// Of a sparse matrix.
+struct PanelPass : PassOver<sparse::PanelReader> {
+  PanelPass(const sparse::CsrOperand& a, Index panel, Dtype real)
+      : PassOver(sparse::PanelReader(a, a.panels[static_cast<std::size_t>(panel)], real, false)) {}
+};
+
 template <class Pass>
 void run_panel(const Call& call, std::span<const Tile> tiles) {
   const auto& pass = call.value_as<Pass>();
@@ -61,25 +67,29 @@ T* at(std::span<const Tile> tiles, int place) {
   return place < 0 ? nullptr : reinterpret_cast<T*>(tiles[static_cast<std::size_t>(place)].data);
 }
 
-/// Adds a pass of all panels; `prepare` says what a panel's task takes beside its rows, `flops` of a stored value.
+/// Adds the task of one panel; `prepare` says what it takes beside its rows, `flops` of a stored value.
+template <class Pass, class Prepare>
+void add_panel(Graph& graph, std::shared_ptr<Pass> pass, Dtype real, double flops, Prepare&& prepare) {
+  pass->reader.access(pass->accesses);
+  prepare(*pass);
+  TaskSpec task;
+  task.name = Pass::name;
+  task.accesses = std::exchange(pass->accesses, {});
+  task.accesses.push_back(scratch(pass->reader_bytes() + pass->own_bytes));
+  const auto nnz = static_cast<double>(pass->reader.nnz());
+  const double seconds = pass->reader.convert_seconds() + nnz * (Pass::seconds + flops * seconds_per_gathered_flop);
+  task.cost = {nnz * flops, seconds * sparse::reference_bytes_per_second, false, pass->reader.decoded_bytes()};
+  task.calls = {Call(Pass::which, real, {TilePart{0}})};
+  task.calls[0].flops = task.cost.flops;
+  task.calls[0].value = std::move(pass);
+  graph.add(std::move(task));
+}
+
+/// Adds a pass of all panels of a sparse matrix, likewise.
 template <class Pass, class Prepare>
 void add_pass(Graph& graph, const sparse::CsrOperand& a, Dtype real, double flops, Prepare&& prepare) {
-  for (Index p = 0; std::cmp_less(p, a.panels.size()); ++p) {
-    auto pass = std::make_shared<Pass>(a, p, real);
-    pass->reader.access(pass->accesses);
-    prepare(*pass);
-    TaskSpec task;
-    task.name = Pass::name;
-    task.accesses = std::exchange(pass->accesses, {});
-    task.accesses.push_back(scratch(pass->reader_bytes() + pass->own_bytes));
-    const auto nnz = static_cast<double>(pass->reader.nnz());
-    const double seconds = pass->reader.convert_seconds() + nnz * (Pass::seconds + flops * seconds_per_gathered_flop);
-    task.cost = {nnz * flops, seconds * sparse::reference_bytes_per_second, false, pass->reader.decoded_bytes()};
-    task.calls = {Call(Pass::which, real, {TilePart{0}})};
-    task.calls[0].flops = task.cost.flops;
-    task.calls[0].value = std::move(pass);
-    graph.add(std::move(task));
-  }
+  for (Index p = 0; std::cmp_less(p, a.panels.size()); ++p)
+    add_panel(graph, std::make_shared<Pass>(a, p, real), real, flops, prepare);
   graph.barrier();
 }
 

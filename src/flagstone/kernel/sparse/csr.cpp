@@ -137,8 +137,9 @@ void csr_multiply_transposed(const CsrRows& a, const Tile& t, const Tile& y, dou
   run(a, y.dtype, job);
 }
 
-void csr_scatter(const CsrRecords& a, const Tile& t, const Tile& y) {
+void csr_scatter(const CsrRecords& a, const Tile& t, const Tile& y, bool conjugated) {
   SparseJob job{};
+  job.conjugated = conjugated;
   job.width = t.shape[1];
   job.t = t.data, job.ldt = leading("csr_scatter", t, t.shape[0], job.width, y.dtype);
   job.y = y.data, job.ldy = leading("csr_scatter", y, y.shape[0], job.width, y.dtype);
@@ -147,14 +148,15 @@ void csr_scatter(const CsrRecords& a, const Tile& t, const Tile& y) {
   if (a.count > 0 && job.width > 0) table().scattered[kind](job);
 }
 
-void csr_gram(const CsrRows& a, const Tile& x, const double* shift_row, const Tile& t, const Tile& y, double* sums) {
+void csr_gram(const CsrRows& a, const Tile& x, const double* shift_row, const Tile& t, const Tile& y, double* sums,
+              bool ordered) {
   SparseJob job{};
   job.width = x.shape[1];
   job.x = x.data, job.ldx = leading("csr_gram", x, a.cols, job.width, y.dtype);
   job.y = y.data, job.ldy = leading("csr_gram", y, a.cols, job.width, y.dtype);
   if (t.data) job.t = t.data, job.ldt = leading("csr_gram", t, a.rows, job.width, y.dtype);
   job.shift = shift_row, job.sums = sums, job.conjugated = true;
-  run(a, y.dtype, job);
+  run(a, y.dtype, job, ordered);
 }
 
 void csr_moments(const CsrRows& a, Dtype value_dtype, double* moments) {

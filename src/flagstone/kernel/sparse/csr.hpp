@@ -44,12 +44,14 @@ void csr_multiply(const CsrRows& a, const Tile& x, const double* shift_row, cons
 void csr_multiply_ordered(const CsrRows& a, const Tile& x, bool accumulate, const Tile& t);
 /// Y += Aᵀ T, or Aᴴ T. As csr_multiply, with Y read and written.
 void csr_multiply_transposed(const CsrRows& a, const Tile& t, const Tile& y, double* sums, bool conjugated = false);
-/// Y += Aᵀ T of values that each name their row of T and of Y: what split_rows makes. Reads 4 bytes and a value; a row
-/// of T once for its values.
-void csr_scatter(const CsrRecords& a, const Tile& t, const Tile& y);
+/// Y += Aᵀ T, or Aᴴ T, of values that each name their row of T and of Y: what split_rows makes. Reads 4 bytes and a
+/// value; a row of T once for its values.
+void csr_scatter(const CsrRecords& a, const Tile& t, const Tile& y, bool conjugated = false);
 /// T := A X - 1 sᵀ and Y += Aᵀ T, row by row, while the row's values are in the nearest cache: 4 b flops a value.
-/// T (data null: not wanted) stays in registers otherwise. Complex: Y += Aᴴ T.
-void csr_gram(const CsrRows& a, const Tile& x, const double* shift_row, const Tile& t, const Tile& y, double* sums);
+/// T (data null: not wanted) stays in registers otherwise. Complex: Y += Aᴴ T. `ordered`: T as csr_multiply_ordered has
+/// it.
+void csr_gram(const CsrRows& a, const Tile& x, const double* shift_row, const Tile& t, const Tile& y, double* sums,
+              bool ordered = false);
 
 /// moments (2 x n float64): row 0 += sums of the columns, row 1 += sums of their squares, of float32 or float64 values;
 /// 3 flops a value.

@@ -246,7 +246,7 @@ template <class Real, class V, int count>
 struct RealRecord {
   static constexpr std::int64_t bytes = 4 + sizeof(Real);
   V t[count];
-  explicit RealRecord(const V* row) {
+  RealRecord(const V* row, bool) {
     for (int k = 0; k < count; ++k) t[k] = row[k];
   }
   void add(const char* value, V* y) const {
@@ -260,8 +260,9 @@ template <class Real, class V, int count>
 struct ComplexRecord {
   static constexpr std::int64_t bytes = 4 + 2 * sizeof(Real);
   V t[count], turned[count];
-  explicit ComplexRecord(const V* row) {
-    for (int k = 0; k < count; ++k) t[k] = row[k], turned[k] = times_i<Real, V>(row[k]);
+  ComplexRecord(const V* row, bool conjugated) {
+    const Real sign = conjugated ? Real{-1} : Real{1};
+    for (int k = 0; k < count; ++k) t[k] = row[k], turned[k] = sign * times_i<Real, V>(row[k]);
   }
   void add(const char* value, V* y) const {
     Real a[2];
@@ -274,7 +275,7 @@ struct ComplexRecord {
   }
 };
 
-/// Y += Aᵀ T, record by record.
+/// Y += Aᵀ T or Aᴴ T, record by record.
 template <class Real, class V, class Record>
 void records_block(const SparseJob& job, std::int64_t at) {
   const char *record = static_cast<const char*>(job.records), *end = record + job.rows * Record::bytes;
@@ -287,7 +288,7 @@ void records_block(const SparseJob& job, std::int64_t at) {
   };
   while (record < end) {
     const std::int64_t row = place(record);
-    const Record one(reinterpret_cast<const V*>(t + row * job.ldt));
+    const Record one(reinterpret_cast<const V*>(t + row * job.ldt), job.conjugated);
     do {
       one.add(record + 4, reinterpret_cast<V*>(y + place(record + 2) * job.ldy));
       record += Record::bytes;

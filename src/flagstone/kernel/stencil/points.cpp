@@ -19,6 +19,11 @@ Range3 grown(Range3 range, const Axes& by) {
   return range;
 }
 
+Range3 moved(Range3 range, const Axes& by) {
+  for (std::size_t d = 0; d < 3; ++d) range.first[d] += by[d], range.last[d] += by[d];
+  return range;
+}
+
 void copy_points(const Points& from, const Points& to, const Range3& range, std::size_t item) {
   if (range.empty()) return;
   const auto bytes = static_cast<std::size_t>(range.extent(2)) * item;

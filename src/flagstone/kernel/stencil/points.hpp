@@ -20,6 +20,7 @@ struct Range3 {
 Range3 intersect(const Range3& a, const Range3& b);
 /// Grown on both sides, along each axis by its own length.
 Range3 grown(Range3 range, const Axes& by);
+Range3 moved(Range3 range, const Axes& by);
 
 /// Memory that holds the points of a range; strides in bytes, the last axis dense (or 0: broadcast along it).
 struct Points {

@@ -170,6 +170,7 @@ TileState& Cache::make(ArrayState& owner, const Region& region) {
   tile.on_grid = !owner.grid.empty() && on_grid(tile.box, owner.grid, region.array.shape());
   owner.off_grid += !tile.on_grid;
   owner.tiles.emplace(&tile.box, std::move(made));
+  if (owner.near) owner.near->insert(tile);
   return tile;
 }
 
@@ -214,13 +215,19 @@ bool Cache::outdated(TileState& other) {
   return true;
 }
 
-void Cache::check_overlap(const ArrayState& owner, TileState& tile) {
-  if (!tile.on_grid || owner.off_grid > 0)
-    for (const auto& [key, other] : owner.tiles)
-      if (other.get() != &tile && overlap(other->box, tile.box) && !outdated(*other))
+void Cache::check_overlap(ArrayState& owner, TileState& tile) {
+  if (!tile.on_grid || owner.off_grid > 0) {
+    if (!owner.near) {
+      owner.near = std::make_unique<TilesNear>(tile.array.shape());
+      for (const auto& [key, known] : owner.tiles) owner.near->insert(*known);
+    }
+    owner.near->for_each(tile.box, [&](TileState& other) {
+      if (&other != &tile && overlap(other.box, tile.box) && !outdated(other))
         throw ShapeError("graph: regions " + to_string(tile.box.shape) + " at " + to_string(tile.box.start) + " and " +
-                         to_string(other->box.shape) + " at " + to_string(other->box.start) +
+                         to_string(other.box.shape) + " at " + to_string(other.box.start) +
                          " of one array overlap and one of them is written; use equal or disjoint boxes.");
+    });
+  }
   if (owner.file && owner.file->by_first.size() > 1) check_file(owner, tile);
   tile.checked = true;
 }
@@ -253,6 +260,7 @@ void Cache::forget(TileState& tile) {
   ArrayState& owner = *tile.owner;
   const void* id = tile.array.id();
   owner.off_grid -= !tile.on_grid;
+  if (owner.near) owner.near->erase(tile);
   const auto held = owner.tiles.extract(&tile.box);  // the key is part of what goes
   if (!owner.tiles.empty()) return;
   leave_file(owner);

@@ -14,6 +14,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/scheduler/buffer_pool.hpp"
+#include "flagstone/runtime/scheduler/tiles_near.hpp"
 #include "flagstone/runtime/spaces/copies.hpp"
 #include "flagstone/storage/array/file_extent.hpp"
 #include "flagstone/storage/array/scratch_array.hpp"
@@ -122,8 +123,9 @@ struct ArrayState {
   std::list<TileState*> idle;
   bool written = false;
   // Boxes of one grid, clipped at the array's edge, are disjoint: no need to compare them.
-  Shape grid;                // of the first tile that could be on one
-  std::size_t off_grid = 0;  // tiles that are not
+  Shape grid;                       // of the first tile that could be on one
+  std::size_t off_grid = 0;         // tiles that are not
+  std::unique_ptr<TilesNear> near;  // all of them, since one was compared
   // Of an array in a file that others may name too.
   FileState* file = nullptr;
   FileExtent place;
@@ -192,7 +194,7 @@ class Cache {
   TileState& make(ArrayState& owner, const Region& region);
   void join_file(ArrayState& owner, const Array& array);
   void leave_file(ArrayState& owner);
-  void check_overlap(const ArrayState& owner, TileState& tile);
+  void check_overlap(ArrayState& owner, TileState& tile);
   void check_file(const ArrayState& owner, const TileState& tile);
   bool outdated(TileState& other);
   void look_through(const Array& array);

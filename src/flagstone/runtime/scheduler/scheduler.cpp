@@ -158,37 +158,6 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
   return task;
 }
 
-/// Which tile that is needed again leaves now, if any may. Tasks in flight will release memory that costs nothing: so
-/// only when the workers are about to run dry. Where order is trusted the next use is certain: then a clean tile leaves
-/// early if that is far off, else only when nothing runs; and the one that is needed last leaves, dirty or not, before
-/// the workers run dry, so that they do not wait for its store.
-TileState* Scheduler::victim(bool trusted, TaskId now) const {
-  const auto far_off = [&](const TileState& tile) {
-    return tile.uses.empty() || tile.uses.front().id > now + far_ahead;
-  };
-  if (quiet()) return cache_.costly_victim(true);
-  if (trusted && hungry())
-    if (TileState* last = cache_.costly_victim(true); last && far_off(*last)) return last;
-  TileState* clean = cache_.costly_victim(false);
-  if (!clean || (trusted ? !far_off(*clean) && admitted_ > 0 : !hungry())) return nullptr;
-  return clean;
-}
-
-/// Frees memory until `bytes` fit. Tiles without a known next use go first.
-Scheduler::Room Scheduler::make_room(std::uint64_t bytes, bool trusted, TaskId now) {
-  while (cache_.free() < bytes) {
-    if (TileState* idle = cache_.free_victim()) {
-      drop(*idle);
-      continue;
-    }
-    if (cache_.free() + leaving_bytes_ >= bytes) return Room::wait;
-    TileState* leaves = victim(trusted, now);
-    if (!leaves) return Room::wait;
-    evict(*leaves);
-  }
-  return Room::enough;
-}
-
 void Scheduler::evict(TileState& tile) {
   if (tile.dirty && !tile.overwritten_next()) {
     tile.leaving = true;  // its memory comes back when the store has completed

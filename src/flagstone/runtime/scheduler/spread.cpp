@@ -1,4 +1,4 @@
-// Where the content of a tile is, of several memories: admission over host and device, and every step of a copy.
+// Tiles in several memories: admission over host and device, and every step of a copy.
 //
 // A task may look at a tile in its space once all earlier tasks that change the tile are done (dependencies), and what
 // lies there is valid. A task that changes it claims it when it becomes runnable: all other copies are old from then
@@ -8,6 +8,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/runtime/scheduler/spread.hpp"
+#include "flagstone/runtime/scheduler/whereabouts.hpp"
 #include "flagstone/storage/array/requests.hpp"
 
 namespace flagstone {
@@ -16,43 +17,7 @@ namespace {
 using Where = TileState::Where;
 using State = Copy::State;
 
-constexpr int nobody = -1;
-
-bool valid_on_host(const TileState& tile) { return tile.where == Where::resident && tile.copies->newest == 0; }
-
-/// Memory that nothing is on its way to.
-bool empty_on_host(const TileState& tile) {
-  return tile.where == Where::loading && !tile.copies->loading &&
-         std::ranges::none_of(tile.copies->on, [](const Copy& copy) { return copy.leaving; });
-}
-
 }  // namespace
-
-/// The space of the last task before this one that is to change the tile, or nobody: what it makes is what is read.
-int Spread::writer_before(const TileState& tile, const TaskState& task) {
-  int space = nobody;
-  if (tile.changes == 0) return space;
-  for (const Uses::Use& use : tile.uses) {
-    if (use.id >= task.id) break;
-    if (use.modifies) space = use.task->space;
-  }
-  return space;
-}
-
-/// The first device that holds the tile as it is, of those that may be looked at; or nobody.
-int Spread::held_by(const TileState& tile) {
-  const Copies& copies = *tile.copies;
-  if (copies.changing) return nobody;
-  if (copies.newest != 0) return copies.newest;
-  const auto valid = std::ranges::find(copies.on, State::valid, &Copy::state);
-  return valid == copies.on.end() ? nobody : 1 + static_cast<int>(valid - copies.on.begin());
-}
-
-bool Spread::comes_through_host(const TileState& tile, const TaskState& task) {
-  if (const int writer = writer_before(tile, task); writer != nobody) return writer != task.space;
-  const State state = tile.copies->at(task.space).state;
-  return state == State::invalid || state == State::empty;
-}
 
 /// What a task holds while it is admitted, or tries to be: its tiles where it runs, and the host's copy of those that
 /// come through there.
@@ -260,19 +225,6 @@ void Spread::unbounce(TaskState& task, const TileState* only) {
     --held.tile->pins;
     cache_.requeue(*held.tile);
   }
-}
-
-/// With all earlier tasks done: whether the task may look at this tile, or change it.
-bool Spread::ready(const TaskState& task, const TaskState::Held& held) const {
-  const TileState& tile = *held.tile;
-  const Copies& copies = *tile.copies;
-  if (held.modifies && (copies.flights > 0 || copies.loading)) return false;
-  if (task.space == 0) {
-    if (held.modifies && tile.storing) return false;
-    return held.reads ? valid_on_host(tile) : tile.where != Where::absent;
-  }
-  const State state = copies.at(task.space).state;
-  return state == State::valid || (!held.reads && state == State::empty);
 }
 
 void Spread::maybe_claim(TaskState& task) {

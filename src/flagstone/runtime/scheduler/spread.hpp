@@ -101,8 +101,6 @@ class Spread {
  private:
   Residency& residency(int space) { return residencies_[static_cast<std::size_t>(space) - 1]; }
   int space_of(const TaskState& task);
-  static int writer_before(const TileState& tile, const TaskState& task);
-  static bool comes_through_host(const TileState& tile, const TaskState& task);
   void pin(TaskState& task, int by);
   bool place_on_device(TaskState& task);
   void take_back(TaskState& task);
@@ -117,8 +115,6 @@ class Spread {
   void start_copy_out(TileState& tile, int from);
   bool send_home(TileState& tile, bool ask_again);
   void unbounce(TaskState& task, const TileState* only);
-  static int held_by(const TileState& tile);
-  bool ready(const TaskState& task, const TaskState::Held& held) const;
   void claim(TaskState& task);
   void claim_tile(TileState& tile, int space);
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "flagstone/storage/sparse/chunk_appender.hpp"
 #include "flagstone/storage/sparse/csr.hpp"
 #include "flagstone/storage/sparse/panels.hpp"
+#include "flagstone/storage/sparse/value_totals.hpp"
 #include "flagstone/storage/zarr/metadata/checksum.hpp"
 #include "flagstone/storage/zarr/metadata/group.hpp"
 #include "flagstone/storage/zarr/metadata/json.hpp"
@@ -54,67 +54,6 @@ void link(const std::string& directory, const char* target, const char* name) {
   std::filesystem::create_directory_symlink(target, directory + "/" + name, error);
   if (error) throw StorageError("create: cannot make the link", error.value(), directory + "/" + name);
 }
-
-/// Sums by column, chunk after chunk whatever thread brings them: the order of additions is that of the values. Of more
-/// columns than are counted, only the squares of all of them.
-class Totals {
- public:
-  explicit Totals(Index cols) { make_room(cols); }
-
-  /// Waits for the chunks before `number`. `widest`: columns are below it.
-  void add(Index number, const std::byte* values, Dtype dtype, const std::byte* columns, Dtype index, Index n,
-           Index widest) {
-    std::unique_lock lock(mutex_);
-    turned_.wait(lock, [&] { return turn_ >= number; });
-    turn_ = number + 1;  // whatever happens: others wait for it, once this lock is free
-    turned_.notify_all();
-    make_room(widest);
-    const Index bad = counted_ ? add_totals(values, dtype, columns, index, n, columns_.data())
-                               : add_squares(values, dtype, n, squares_);
-    if (bad >= 0 && bad_position_ < 0) bad_position_ = before_ + bad;
-    before_ += n;
-  }
-
-  /// Read when nobody adds.
-  void into(CsrStatistics& statistics, Index cols) {
-    statistics.sum_squares = squares_;
-    if (!counted_) return;
-    columns_.resize(static_cast<std::size_t>(cols));
-    for (const ColumnTotals& column : columns_) {
-      statistics.column_sums.push_back(column.sum);
-      statistics.column_squares.push_back(column.squares);
-      statistics.sum_squares += column.squares;
-    }
-  }
-  Index bad_position() const { return bad_position_; }  // of the first NaN or Inf among all values, or -1
-
-  void save(StateWriter& to) const {
-    to.put(columns_), to.put(counted_), to.put(squares_), to.put(turn_), to.put(before_), to.put(bad_position_);
-  }
-  void restore(StateReader& from) {
-    from.get(columns_), from.get(counted_), from.get(squares_), from.get(turn_), from.get(before_);
-    from.get(bad_position_);
-  }
-
- private:
-  /// For columns below `widest`, as long as they are counted.
-  void make_room(Index widest) {
-    if (!counted_ || widest <= static_cast<Index>(columns_.size())) return;
-    if (counted_ = widest <= most_counted_columns; counted_) {
-      const auto twice = std::min(2 * columns_.size(), static_cast<std::size_t>(most_counted_columns));
-      return columns_.resize(std::max(static_cast<std::size_t>(widest), twice));
-    }
-    for (const ColumnTotals& column : columns_) squares_ += column.squares;
-    std::vector<ColumnTotals>().swap(columns_);
-  }
-
-  std::mutex mutex_;
-  std::condition_variable turned_;
-  std::vector<ColumnTotals> columns_;
-  bool counted_ = true;
-  double squares_ = 0;  // of what is not in columns_
-  Index turn_ = 0, before_ = 0, bad_position_ = -1;
-};
 
 /// Buffers of chunks that were stored, for the next ones.
 class Shelf {
@@ -186,7 +125,7 @@ struct CsrWriter::Impl {
   Dtype index;
   Index limit;  // columns are below it
   ChunkAppender data, indices, indptr;
-  Totals totals;
+  ValueTotals totals;
   CsrStatistics statistics;
   PanelChooser chooser;
   CanonicalRow canonical;

@@ -17,11 +17,6 @@ kernel::Space space_of(const Axes& shape, const Axes& radius, std::array<bool, 3
   return space;
 }
 
-Range3 moved(Range3 range, const Axes& by) {
-  for (std::size_t d = 0; d < 3; ++d) range.first[d] += by[d], range.last[d] += by[d];
-  return range;
-}
-
 TEST(Subdomain, CoresCoverTheFieldOnce) {
   const kernel::Space space = space_of({13, 11, 5}, {1, 1, 1});
   std::vector<int> seen(13 * 11 * 5);
@@ -50,7 +45,7 @@ TEST(Subdomain, SleevesComeFromNeighboursInTwoPhases) {
           EXPECT_EQ(kernel::intersect(got, part.buffer()), got);
           EXPECT_TRUE(kernel::intersect(got, part.core()).empty());
           const Subdomain from(space, mesh, part.neighbour(d, high), 3);
-          const Range3 there = moved(got, part.shift(d, high));
+          const Range3 there = kernel::moved(got, part.shift(d, high));
           Range3 known = from.core();  // and along earlier axes what came in earlier phases
           for (std::size_t e = 0; e < d; ++e)
             known.first[e] = from.buffer().first[e], known.last[e] = from.buffer().last[e];

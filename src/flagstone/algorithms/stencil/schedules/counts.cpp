@@ -7,22 +7,46 @@
 namespace flagstone::stencil {
 namespace {
 
-/// An interval of an axis grown on both sides, clipped at edges that are not periodic.
-Index clipped(const Problem& problem, std::size_t d, Index first, Index last, Index by) {
-  if (problem.space.periodic(d)) return last - first + 2 * by;
-  return std::max<Index>(0, std::min(problem.space.shape[d], last + by) - std::max<Index>(0, first - by));
+/// How far an axis goes for intervals that are grown; a periodic one on and on.
+struct Clip {
+  Index last = 0;
+  bool periodic = false;
+  Index length(Index first, Index end, Index by) const {
+    if (periodic) return end - first + 2 * by;
+    return std::max<Index>(0, std::min(last, end + by) - std::max<Index>(0, first - by));
+  }
+};
+
+/// Σ f(first, last) over pieces of so many points each: whole ones that lie no nearer than `far` to either end of the
+/// axis are alike, and one of them is asked. Cost: the pieces near the ends.
+template <class F>
+double over_pieces(const Interval& all, Index edge, Index far, const Clip& axis, const F& f) {
+  const Index pieces = ceil_div(all.length(), edge);
+  Index alike_from = 0, alike_to = all.length() / edge;  // of whole pieces
+  if (!axis.periodic) {
+    alike_from = std::max<Index>(0, ceil_div(std::max<Index>(0, far - all.first), edge));
+    alike_to = std::min(alike_to, std::max<Index>(0, axis.last - far - all.first) / edge);
+  }
+  double sum = 0;
+  for (Index k = 0; k < pieces; ++k) {
+    const Index first = all.first + k * edge;
+    const double each = f(first, std::min(all.last, first + edge));
+    if (k == alike_from && alike_to > k + 1)
+      sum += each * static_cast<double>(alike_to - k), k = alike_to - 1;
+    else
+      sum += each;
+  }
+  return sum;
 }
 
 /// Σ over blocks along axis d of their extents grown by so many steps; an axis that is not cut has no halo.
 double grown_along(const Problem& problem, const Axes& block, std::size_t d, Index steps) {
-  const Index n = problem.space.shape[d];
+  const Index n = problem.space.shape[d], by = steps * problem.space.radius[d];
   const Interval core = problem.core(d);
   if (block[d] >= n && core.length() == n) return static_cast<double>(n);
-  double along = 0;
-  for (Index first = core.first; first < core.last; first += block[d])
-    along += static_cast<double>(
-        clipped(problem, d, first, std::min(core.last, first + block[d]), steps * problem.space.radius[d]));
-  return along;
+  const Clip axis{n, problem.space.periodic(d)};
+  return over_pieces(core, block[d], by, axis,
+                     [&](Index first, Index last) { return static_cast<double>(axis.length(first, last, by)); });
 }
 
 /// The same over the cache blocks of all blocks, `left` steps before the superstep's end, each grown by `by` steps.
@@ -30,18 +54,17 @@ double nested_along(const Problem& problem, const BlockScheme& scheme, std::size
   const Index n = problem.space.shape[d], reach = problem.space.radius[d];
   const Interval core = problem.core(d);
   const bool cut = scheme.block[d] < n || core.length() < n, periodic = problem.space.periodic(d);
-  double along = 0;
-  for (Index first = core.first; first < core.last; first += scheme.block[d]) {
-    Index from = first, to = std::min(core.last, first + scheme.block[d]);
-    if (cut) from -= left * reach, to += left * reach;
-    if (cut && !periodic) from = std::max<Index>(0, from), to = std::min(n, to);
+  const Clip axis{n, periodic};
+  return over_pieces(core, scheme.block[d], (left + by) * reach, axis, [&](Index first, Index last) {
+    Interval all{first, last};
+    if (cut) all.first -= left * reach, all.last += left * reach;
+    if (cut && !periodic) all = {std::max<Index>(0, all.first), std::min(n, all.last)};
     Index edge = scheme.cache.block[d];
-    if (edge < 1 || edge > to - from || (periodic && !cut)) edge = to - from;
-    for (Index x = from; x < to; x += edge)
-      along += static_cast<double>(periodic && !cut ? to - from
-                                                    : clipped(problem, d, x, std::min(to, x + edge), by * reach));
-  }
-  return along;
+    if (edge < 1 || edge > all.length() || (periodic && !cut)) edge = all.length();
+    if (periodic && !cut) return static_cast<double>(all.length());
+    return over_pieces(all, edge, by * reach, axis,
+                       [&](Index from, Index to) { return static_cast<double>(axis.length(from, to, by * reach)); });
+  });
 }
 
 }  // namespace

@@ -9,8 +9,7 @@ namespace {
 
 /// A stage that replaces some fields and reads one so far away along axis 1.
 std::shared_ptr<const FieldStage> stage(std::vector<std::pair<std::size_t, int>> replaced, Index reach) {
-  return std::make_shared<FieldStage>(kernel::Program{}, std::move(replaced), Dtype::float32,
-                                      std::vector<FieldInput>{{false, 0, {0, reach, 0}}});
+  return expression_stage(kernel::Program{}, std::move(replaced), Dtype::float32, {{false, 0, {0, reach, 0}}});
 }
 
 Problem staggered() {

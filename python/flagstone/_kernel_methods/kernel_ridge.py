@@ -1,0 +1,165 @@
+"""Kernel ridge regression on more points than a kernel matrix of fits into memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._estimators.base import Regressor, runtime_of
+from .._estimators.validation import feature_names, points, targets
+from .._runtime.call import Call
+from .._runtime.routine import planned_by
+from .dual import Factorization, times, times_plan
+from .kernels import KernelOf
+
+__all__ = ["KernelRidge"]
+
+
+class KernelRidge(Regressor):
+    """Ridge regression in the space of a kernel: (K + alpha I) c = y, with K computed as it is factored.
+
+    Parameters
+    ----------
+    alpha : float
+        Of the penalty, above 0.
+    kernel : str, callable or "precomputed"
+        As in `flagstone.kernel_matrix`; "precomputed": `fit` and `predict` take the matrices.
+    gamma : float, optional
+        Of rbf and polynomial; default, without `length_scale`: 1 / coordinates.
+    length_scale : float or sequence, optional
+        Of rbf and Matérn.
+    degree, coef0 : float
+        Of polynomial.
+    memory, scratch : optional
+        Limit and scratch directory of every call; default: those of the runtime in use.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray, n or n x targets
+        c.
+    X_fit_, n_features_in_
+        Points of `fit`, and their coordinates.
+
+    Notes
+    -----
+    `fit`: n³/3 flops and 4 n² bytes written, in scratch until it ends. `predict`: n evaluations of the kernel
+    a point.
+    """
+
+    __module__ = "flagstone.estimators"
+
+    def __init__(
+        self, alpha: float = 1.0, *, kernel: Any = "linear", gamma: float | None = None,
+        length_scale: Any = None, degree: float = 3, coef0: float = 1, memory: int | str | None = None,
+        scratch: Any = None,
+    ) -> None:  # fmt: skip
+        self.alpha, self.kernel, self.gamma, self.length_scale = alpha, kernel, gamma, length_scale
+        self.degree, self.coef0, self.memory, self.scratch = degree, coef0, memory, scratch
+
+    def _kernel(self, who: str, coordinates: int) -> KernelOf:
+        gamma = self.gamma
+        if self.kernel == "rbf" and gamma is None and self.length_scale is None:
+            gamma = 1 / coordinates
+        return KernelOf(
+            who,
+            self.kernel,
+            gamma=gamma,
+            length_scale=self.length_scale,
+            degree=self.degree,
+            coef0=self.coef0,
+        )
+
+    def _prepared(self, X: Any, y: Any) -> tuple[Any, NDArray[Any], KernelOf]:
+        who = type(self).__name__
+        alpha = np.asarray(self.alpha)
+        if alpha.ndim or alpha.dtype.kind not in "biuf" or not np.isfinite(alpha) or not alpha > 0:
+            raise ValueError(f"{who}: alpha is {self.alpha!r}; a number above 0 is needed.")
+        checked = points(who, X)
+        return checked, targets(who, y, checked.shape[0]), self._kernel(who, checked.shape[1])
+
+    def _planned_fit(self, X: Any, y: Any) -> Factorization:
+        checked, values, kernel = self._prepared(X, y)
+        return Factorization(self, kernel.among(checked), float(self.alpha), values.reshape(len(values), -1))
+
+    @planned_by(_planned_fit)
+    def fit(self, X: Any, y: Any) -> KernelRidge:
+        """Factor K(X, X) + alpha I and solve for the weights of the points.
+
+        Parameters
+        ----------
+        X : Array, Expression or ndarray, n x d
+        y : ndarray, n or n x targets
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        NumericalError
+            K + alpha I is not positive definite.
+
+        Notes
+        -----
+        n³/3 flops and n² / 2 evaluations of the kernel; writes 4 n² bytes and reads them again.
+        """
+        checked, values, kernel = self._prepared(X, y)
+        task = Factorization(self, kernel.among(checked), float(self.alpha), values.reshape(len(values), -1))
+        with self._runtime():
+            task.check(0)
+            found = task.run().solution
+            Call(type(self).__name__, light=True).tidy()
+        self.dual_coef_ = found if values.ndim == 2 else found[:, 0]
+        self.X_fit_, self._fitted_kernel = checked, kernel
+        self._name_features(feature_names(X))
+        self.n_features_in_ = int(checked.shape[1])
+        return self
+
+    def _between(self, X: Any) -> tuple[Any, NDArray[Any]]:
+        self._fitted()
+        who = type(self).__name__
+        checked = points(who, X)
+        self._check_features(X, checked)
+        matrix = self._fitted_kernel.between(checked, self.X_fit_)
+        return matrix, self.dual_coef_.reshape(len(self.dual_coef_), -1)
+
+    def _planned_predict(self, X: Any) -> Any:
+        return _Product(self, *self._between(X))
+
+    @planned_by(_planned_predict)
+    def predict(self, X: Any) -> Any:
+        """Return K(X, points of fit) dual_coef.
+
+        Parameters
+        ----------
+        X : Array, Expression or ndarray, m x d
+
+        Returns
+        -------
+        ndarray, m or m x targets
+
+        Notes
+        -----
+        n m evaluations of the kernel, none of which is stored; 2 n m flops a target.
+        """
+        found = _Product(self, *self._between(X)).run()
+        return found if self.dual_coef_.ndim == 2 else found[:, 0]
+
+
+class _Product:
+    """A prediction, to be planned or run."""
+
+    def __init__(self, model: KernelRidge, matrix: Any, weights: NDArray[Any]) -> None:
+        self.model, self.matrix, self.weights = model, matrix, weights
+
+    def plan(self) -> Any:
+        """Count it."""
+        with runtime_of(self.model):
+            return times_plan(self.matrix, self.weights)
+
+    def run(self) -> NDArray[Any]:
+        """Do it."""
+        with runtime_of(self.model):
+            return times(self.matrix, self.weights)
