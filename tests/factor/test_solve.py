@@ -117,13 +117,46 @@ def test_a_zero_on_the_diagonal(rng, dtype):
     assert np.isfinite(linalg.solve_triangular(t, np.ones(700, dtype), lower=True, unit_diagonal=True)).any()
 
 
-def test_nan_on_the_right_stays_in_its_column(rng):
-    a = definite(rng, 300, "float64")
-    b = rng.standard_normal((300, 2))
-    b[7, 1] = np.nan
-    x = linalg.solve(a, b, assume_a="pos")
-    assert np.isfinite(x[:, 0]).all()
-    assert np.isnan(x[:, 1]).all()
+@pytest.mark.parametrize(("kind", "bad"), [("memory", np.nan), ("npy_f", np.inf), ("zarr", np.nan)])
+@pytest.mark.parametrize(
+    "name",
+    ["solve", "solve pos", "solve mixed", "cho_solve", "cho_solve upper", "solve_triangular", "transposed",
+     "lu_solve", "lu_solve trans"],
+)  # fmt: skip
+def test_what_is_not_finite_on_the_right_is_named(tmp_path, rng, name, kind, bad):
+    """As it is taken: the row and the column of b, which stays as it was."""
+    a, b = definite(rng, 600, "float64"), rng.standard_normal((600, 520))
+    b[555, 517] = bad
+    lower, given = np.linalg.cholesky(a), stored(b, kind, tmp_path / "b")
+    calls = {
+        "solve": lambda: linalg.solve(a, given),
+        "solve pos": lambda: linalg.solve(a, given, assume_a="pos"),
+        "solve mixed": lambda: linalg.solve(a, given, precision="mixed"),
+        "cho_solve": lambda: linalg.cho_solve(lower, given),
+        "cho_solve upper": lambda: linalg.cho_solve((lower.T, False), given),
+        "solve_triangular": lambda: linalg.solve_triangular(lower, given, lower=True),
+        "transposed": lambda: linalg.solve_triangular(lower.T, given, lower=True, trans="T"),
+        "lu_solve": lambda: linalg.lu_solve((a, np.arange(600)), given),
+        "lu_solve trans": lambda: linalg.lu_solve((a, np.arange(600)), given, trans=1),
+    }
+    with pytest.raises(fl.NumericalError, match="b has NaN or Inf at row 555, column 517") as caught:
+        calls[name]()
+    assert caught.value.index == 556
+    assert np.array_equal(np.asarray(given), b, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_on_a_diagonal_is_named(rng, dtype, bad):
+    t = np.tril(random_matrix(rng, (700, 700), dtype) / 30) + 3 * np.eye(700, dtype=dtype)
+    t[600, 600] = bad
+    for call in (
+        lambda: linalg.solve_triangular(t, np.ones(700, dtype), lower=True),
+        lambda: linalg.cho_solve(t, np.ones(700, dtype)),
+        lambda: linalg.inv(t, assume_a="lower triangular"),
+    ):
+        with pytest.raises(fl.NumericalError, match="the matrix has NaN or Inf at row 600, column 600"):
+            call()
 
 
 @pytest.mark.parametrize(
@@ -154,9 +187,20 @@ def test_solve_takes_triangles(rng, lower):
     np.testing.assert_allclose(x, expected, rtol=1e-10)
 
 
-def test_empty():
-    assert linalg.cho_solve(np.zeros((0, 0)), np.zeros((0, 2))).shape == (0, 2)
-    assert linalg.solve(np.eye(3), np.zeros((3, 0)), assume_a="pos").shape == (3, 0)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (0, 2), (3, 0)])
+def test_empty(dtype, n, m):
+    a, b = np.eye(n, dtype=dtype), np.zeros((n, m), dtype)
+    for assume_a in ("gen", "pos", "lower triangular", "upper triangular"):
+        assert linalg.solve(a, b, assume_a=assume_a).shape == (n, m)
+        assert linalg.inv(a, assume_a=assume_a).shape == (n, n)
+    if np.dtype(dtype).itemsize // (2 if np.dtype(dtype).kind == "c" else 1) == 8:
+        assert linalg.solve(a, b, precision="mixed").shape == (n, m)
+    for trans in (0, 1, 2):
+        assert linalg.solve_triangular(a, b, trans=trans).shape == (n, m)
+        assert linalg.lu_solve(linalg.lu_factor(a), b, trans=trans).shape == (n, m)
+    assert linalg.cho_solve(a, b).shape == (n, m)
+    assert linalg.solve(a, np.zeros(n, dtype)).shape == (n,)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "bool"])

@@ -136,7 +136,8 @@ def lu_solve(
     Raises
     ------
     NumericalError
-        U has a zero on its diagonal; ``error.index`` counts from 1.
+        U has a zero on its diagonal, or b has NaN or Inf: row and column are named; ``error.index`` counts
+        from 1.
     ShapeError
         The shapes or dtypes do not conform.
     BudgetError

@@ -45,7 +45,8 @@ def cho_solve(c: Any, b: Any, /, *, out: Any = None, memory: int | str | None = 
     Raises
     ------
     NumericalError
-        The factor has a zero on its diagonal; ``error.index`` counts from 1.
+        The factor has a zero, NaN or Inf on its diagonal, or b has NaN or Inf: the row and column are named,
+        ``error.index`` counts from 1. What the factor has beside its diagonal is not looked at.
     ShapeError
         The shapes or dtypes do not conform.
     BudgetError
@@ -110,7 +111,8 @@ def solve_triangular(
     Raises
     ------
     NumericalError
-        The diagonal has a zero; ``error.index`` counts from 1.
+        The diagonal has a zero, NaN or Inf, or b has NaN or Inf: the row and column are named,
+        ``error.index`` counts from 1. What the triangle has beside its diagonal is not looked at.
     ShapeError
         The shapes or dtypes do not conform.
     BudgetError
@@ -189,7 +191,7 @@ def solve(
     ------
     NumericalError
         `a` is not positive definite, or singular, or has NaN or Inf: ``error.index`` says where, counted from
-        1 (the order of the leading minor, the column whose pivot is zero).
+        1 (the order of the leading minor, the column whose pivot is zero). b has NaN or Inf: its row.
     ShapeError
         The shapes or dtypes do not conform.
     BudgetError

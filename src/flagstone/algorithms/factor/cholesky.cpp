@@ -98,7 +98,8 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
   const Cut across{sides, width, width};
   const Tiled B(options.right.value_or(l), cut, across), Y({options.forward.value_or(l.array)}, cut, across);
   for (Index i = 0; i < Y.rows(); ++i)
-    for (Index c = 0; c < Y.cols(); ++c) take(graph, Part::all, B(i, c), 0, again(Y(i, c)), {});
+    for (Index c = 0; c < Y.cols(); ++c)
+      take(graph, Part::all, B(i, c), 0, again(Y(i, c)), right_side("solve", Y(i, c)));
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(2 * extent.rows * extent.cols + 64));
   for (const LowerBlock& block : lower_blocks(L.rows(), extent)) {

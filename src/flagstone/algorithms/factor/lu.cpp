@@ -273,7 +273,7 @@ void lu(Graph& graph, const char* who, const Operand& a, const LuColumns& factor
 void lu_solve(Graph& graph, const char* who, const LuColumns& f, const Array& pivots, RowOrder rows, const Operand& b,
               const Array& x, const LuSolveOptions& options) {
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
-  const Index n = f.order(), tile = right_tile(b.cols()), tiles = ceil_div(b.cols(), tile);
+  const Index n = f.order(), tile = right_tile(b.cols()), tiles = n > 0 ? ceil_div(b.cols(), tile) : 0;
   SolvedColumns solved(graph, options, x, tile);
   const Index group = together(graph, 2 * static_cast<std::uint64_t>(n * tile) * size_of(x.dtype()), 1, tiles);
   graph.trust_order(true);
@@ -283,7 +283,8 @@ void lu_solve(Graph& graph, const char* who, const LuColumns& f, const Array& pi
     for (Index c = begin; c < std::min(begin + group, tiles); ++c) {
       columns.push_back(solved.column(c));
       if (b.array.id() != x.id())
-        take(graph, Part::all, piece(b, columns.back().box), 0, again(whole_tile(columns.back())), {});
+        take(graph, Part::all, piece(b, columns.back().box), 0, again(whole_tile(columns.back())),
+             right_side(who, whole_tile(columns.back())));
       if (rows == RowOrder::lapack) exchange_rows(graph, f, pivots, 0, columns.back(), 0);
     }
     for (Index k = 0; k < f.count(); ++k)

@@ -74,7 +74,7 @@ class Step {
 void lu_solve_transposed(Graph& graph, const char* who, const LuColumns& f, const Array& pivots, RowOrder rows,
                          bool conjugate, const Operand& b, const Array& x, const LuSolveOptions& options) {
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
-  const Index n = f.order(), tile = right_tile(b.cols()), tiles = ceil_div(b.cols(), tile);
+  const Index n = f.order(), tile = right_tile(b.cols()), tiles = n > 0 ? ceil_div(b.cols(), tile) : 0;
   SolvedColumns solved(graph, options, x, tile);
   const auto bytes = 2 * static_cast<std::uint64_t>(n * tile) * size_of(x.dtype());
   const auto fit = static_cast<Index>(order_budget(graph) / std::max<std::uint64_t>(1, bytes));
@@ -91,7 +91,7 @@ void lu_solve_transposed(Graph& graph, const char* who, const LuColumns& f, cons
       Box stored = box;
       if (b.transpose) std::swap(stored.start[0], stored.start[1]), std::swap(stored.shape[0], stored.shape[1]);
       take(graph, Part::all, {{b.array, stored}, whole(stored.shape), {b.transpose, b.conjugate}}, 0,
-           {columns.back(), whole(box.shape), {}}, {});
+           {columns.back(), whole(box.shape), {}}, right_side(who, {columns.back(), whole(box.shape), {}}));
     }
     for (Index k = 0; k < f.count(); ++k)  // Uᵀ Y = B
       for (const Region& column : columns) {

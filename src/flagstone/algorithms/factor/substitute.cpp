@@ -27,6 +27,7 @@ struct Sweep {
   Index first, last;
   std::complex<double> alpha;         // what the right-hand sides are multiplied by, as they are first touched
   bool more;                          // whether another sweep changes X
+  bool given;                         // whether B is the caller's: NaN and Inf are named, and not those of a sweep
   const Array* kept = nullptr;        // where the diagonal goes
   std::function<Index(Index)> above;  // tiles of a column that are zero
 
@@ -40,7 +41,7 @@ struct Sweep {
       const TriangularTile diagonal{T(k, k), lower ? Uplo::lower : Uplo::upper, unit};
       const Region copied = kept ? Region{*kept, {{at}, {diagonal.tile.rows()}}} : Region{};
       for (Index c = first; c < last && step >= from && above(c) <= step; ++c)
-        trsm(graph, Side::left, diagonal, step == above(c) ? alpha : 1.0, again(X(k, c), more), {who, at, 0},
+        trsm(graph, Side::left, diagonal, step == above(c) ? alpha : 1.0, again(X(k, c), more), {who, at, at},
              kept && c == first ? &copied : nullptr);
       for (Index left = std::max(step + 1, from); left < end; ++left)
         for (Index c = first; c < last && above(c) <= step; ++c)
@@ -51,7 +52,8 @@ struct Sweep {
   void take_rows(Graph& graph, const Tiled& B, Index from, Index end) const {
     for (Index step = from; step < end; ++step)
       for (Index c = first; c < last && above(c) <= step; ++c)
-        take(graph, Part::all, B(row(step), c), 0, again(X(row(step), c)), {});
+        take(graph, Part::all, B(row(step), c), 0, again(X(row(step), c)),
+             given ? right_side(who, X(row(step), c)) : call::Place{});
   }
   template <class F>
   void each_tile(Index step, F&& f) const {
@@ -168,6 +170,7 @@ void substitute(Graph& graph, const char* who, const std::vector<TriangularOpera
                         last,
                         begins ? options.alpha : 1.0,
                         !noted && s + 1 < factors.size(),
+                        begins,
                         begins && first == 0 ? options.diagonal : nullptr,
                         above};
       sweep.run(graph, begins ? B : Tiled({left[s - 1]}, rows, cols), beside, finished[s]);

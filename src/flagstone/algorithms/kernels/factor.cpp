@@ -1,6 +1,7 @@
 #include "flagstone/algorithms/kernels/factor.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "flagstone/kernel/factor/getrf.hpp"
@@ -42,11 +43,14 @@ void run_herk(const Call& call, std::span<const Tile> tiles) {
                call.beta.real(), turned_operand(call, 1, tiles), scratch);
 }
 
-void look_for_zero(const Place& place, const Tile& a) {
+void look_at_diagonal(const Place& place, const Tile& a) {
   for (Index i = 0; i < a.shape[0]; ++i) {
     const std::byte* at = a.data + i * (a.strides[0] + a.strides[1]);
-    if (visit_blas_type(a.dtype, [&]<class T>(T) { return *reinterpret_cast<const T*>(at) != T{}; })) continue;
-    refuse_zero_pivot(place, i);
+    visit_blas_type(a.dtype, [&]<class T>(T) {
+      const T value = *reinterpret_cast<const T*>(at);
+      if (value == T{}) refuse_zero_pivot(place, i);
+      if (!std::isfinite(std::real(value)) || !std::isfinite(std::imag(value))) refuse_not_finite(place, i, i);
+    });
   }
 }
 
@@ -58,7 +62,7 @@ void copy_diagonal(const Tile& a, const Tile& to) {
 
 void run_trsm(const Call& call, std::span<const Tile> tiles) {
   const Factor& form = call.value_as<Factor>();
-  if (!form.place.who.empty() && !form.unit) look_for_zero(form.place, operand(call, 0, tiles));
+  if (!form.place.who.empty() && !form.unit) look_at_diagonal(form.place, operand(call, 0, tiles));
   if (call.operands().size() > 2) copy_diagonal(operand(call, 0, tiles), operand(call, 2, tiles));
   const Op op = op_of(call.operands()[0]);
   const Uplo stored = op.transpose ? flipped(form.uplo) : form.uplo;

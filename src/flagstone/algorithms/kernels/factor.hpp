@@ -8,10 +8,14 @@
 
 namespace flagstone::call {
 
+/// What a tile is part of, for errors: the matrix, or right-hand sides.
+enum class Whose { matrix, right_sides };
+
 /// Whose matrix a tile is part of, and where its first element lies: for errors that name a row, a column, a minor.
 struct Place {
   std::string who;  // "cholesky"; empty: nothing is looked for
   Index row = 0, col = 0;
+  Whose whose = Whose::matrix;
 };
 
 /// The value of these calls: what they take beside parts and scalars.
@@ -29,14 +33,16 @@ struct Factor : CallValue {
 [[noreturn]] void refuse_zero_pivot(const Place& place, Index row);
 
 /// to := op(from), or a triangle of it with zeros beside it; `shift` is added to its diagonal. Run, it throws
-/// PivotError with the place of the first NaN or Inf; index: the order of the least leading minor that has it.
+/// PivotError with the place of the first NaN or Inf; index: the order of the least leading minor that has it, of
+/// right-hand sides the row, from 1.
 Call take(Dtype dtype, kernel::Part part, TilePart from, double shift, TilePart to, Place place);
 /// The named triangle of C := alpha op(A) op(A)ᴴ + beta C, of C as it is used (transposed, where its part says so).
 /// `scratch`: the access with room for a conjugated copy of A (kernel::herk_scratch), where one is needed.
 Call herk(Dtype dtype, kernel::Uplo uplo, double alpha, TilePart a, double beta, TilePart c,
           std::optional<std::uint32_t> scratch = {});
 /// B := alpha op(A)⁻¹ B or alpha B op(A)⁻¹. `uplo`: the triangle of op(A). Where the place names somebody it throws
-/// PivotError for a zero on the diagonal of A. `diagonal`: where that is copied to, a vector of A's dtype.
+/// PivotError for a zero, a NaN or Inf on the diagonal of A. `diagonal`: where that is copied to, a vector of A's
+/// dtype.
 Call trsm(Dtype dtype, kernel::Side side, kernel::Uplo uplo, bool unit, std::complex<double> alpha, TilePart a,
           TilePart b, Place place = {}, std::optional<TilePart> diagonal = {});
 /// The named triangle of A := its Cholesky factor. Run, it throws PivotError with the order of the leading minor

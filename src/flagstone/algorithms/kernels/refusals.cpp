@@ -8,9 +8,10 @@ namespace flagstone::call {
 
 void refuse_not_finite(const Place& place, Index row, Index col) {
   row += place.row, col += place.col;
-  throw PivotError(place.who + ": the matrix has NaN or Inf at row " + std::to_string(row) + ", column " +
-                       std::to_string(col) + "; replace such values first.",
-                   std::max(row, col) + 1);
+  const bool right = place.whose == Whose::right_sides;
+  throw PivotError(place.who + (right ? ": b" : ": the matrix") + " has NaN or Inf at row " + std::to_string(row) +
+                       ", column " + std::to_string(col) + "; replace such values first.",
+                   (right ? row : std::max(row, col)) + 1);
 }
 
 void refuse_minor(const Place& place, Index minor) {

@@ -99,6 +99,11 @@ TriangularTile lower(MatrixTile x) { return {std::move(x), Uplo::lower}; }
 TriangularTile upper(MatrixTile x) { return {std::move(x), Uplo::upper}; }
 TriangularTile adjoint(TriangularTile x) { return {adjoint(std::move(x.tile)), flipped(x.uplo), x.unit}; }
 
+call::Place right_side(std::string who, const MatrixTile& x) {
+  const Shape &box = x.region.box.start, &used = x.used.start;
+  return {std::move(who), box[0] + used[0], box[1] + used[1], call::Whose::right_sides};
+}
+
 void take(Graph& graph, Part which, const MatrixTile& from, double shift, const MatrixTile& to, call::Place place) {
   const Dtype dtype = to.array().dtype();
   Cost cost;
