@@ -64,6 +64,7 @@ store("b.zarr", 40, 50, dtype="float64")
 PAGES = {
     "README.md": Page(_FRONT),
     "docs/index.md": Page(_FRONT),
+    "docs/guide/factorizations.md": Page(),
     "docs/guide/quickstart.md": Page(
         """
 np.save("b.npy", rng.random((200, 30), dtype="float32"))
