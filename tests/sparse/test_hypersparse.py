@@ -123,6 +123,14 @@ def test_columns_that_occur_are_numbered(stored, truth, isolated, tmp_path):
     assert abs(fl.open(tmp_path / "square.zarr").to_scipy() - made @ made.T).nnz == 0
 
 
+def test_what_cannot_be_kept_is_refused_before_columns_are_numbered(stored):
+    before = fl.stats().what
+    for kept, sentence in (({"top": 0}, "top"), ({"mask": stored}, "must be equal")):
+        with pytest.raises(fl.ShapeError, match=sentence):
+            fl.matmul(stored, stored.T, **kept)
+    assert fl.stats().what == before
+
+
 def test_what_a_list_of_all_columns_needs_is_refused(stored, tmp_path):
     """At once and in a sentence, not by a loop over 2^40 columns."""
     A, x = stored, np.ones((300_000, 2), "f4")

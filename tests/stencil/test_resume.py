@@ -7,6 +7,8 @@ import pytest
 
 import flagstone as fl
 from flagstone import _core
+from flagstone._stencil.given.operands import StepField
+from flagstone._stencil.trace import set_function, traced
 from tests.stencil.test_stencil import field, heat
 from tests.support.killed_calls import left_at
 
@@ -92,6 +94,22 @@ result = told() | {"digest": digest("f.zarr")}
         fl.resume(operands / "f.zarr")
     again = process(code)
     assert (again["digest"], "resumed at 50%" in again["what"]) == (whole["digest"], True)
+
+
+def test_kernels_that_differ_in_a_late_digit_are_two():
+    """Else a killed loop would go on with the other one: NumPy prints eight digits, or as many as are asked."""
+
+    def told(factor):
+        of = StepField("test", 1, np.dtype("f8"), 1, 0, [])
+        return set_function(
+            _core.Stencil([9], "float64", 1), traced(lambda u: factor * u[0] + u[1], of), of.dtype, 0
+        )
+
+    one = told(1e-4)
+    assert one != told(1.000000001e-4)
+    with np.printoptions(precision=3):
+        assert told(0.1234) != told(0.1231)
+        assert one == told(1e-4)
 
 
 def test_checkpoints_bound_a_superstep():

@@ -112,10 +112,6 @@ class SparseProduct(SparseResult):
     operation = "sparse product"
 
     def __init__(self, call: Call, a: Any, b: Any, kept: Kept, out: Out) -> None:
-        #: of the operands, where they are numbered
-        self.told = None if (made := _numbered(call, a, b)) is None else (identity(a), identity(b))
-        a, b = made or (a, b)
-        a, b = in_rows(call, "A", a), in_rows(call, "B", b)
         if a.shape[1] != b.shape[0]:
             raise ShapeError(
                 f"{call.who}: A is {shape_text(a.shape)} and B is {shape_text(b.shape)}; A's columns must "
@@ -127,8 +123,7 @@ class SparseProduct(SparseResult):
         if ordered and np.result_type(a.dtype, b.dtype).kind == "c":
             raise ShapeError(
                 f"{call.who}: the product is complex, and no complex number is larger than another; leave "
-                "out "
-                "top= and threshold=."
+                "out top= and threshold=."
             )
         if kept.mask is not None:
             mask = in_rows(call, "mask", kept.mask)
@@ -138,6 +133,10 @@ class SparseProduct(SparseResult):
                     "they must be equal."
                 )
             kept = Kept(kept.threshold, kept.top, mask, kept.complement)
+        #: of the operands, where they are numbered
+        self.told = None if (made := _numbered(call, a, b)) is None else (identity(a), identity(b))
+        a, b = made or (a, b)
+        a, b = in_rows(call, "A", a), in_rows(call, "B", b)
         self.a, self.b, self.kept = a, b, kept
         operands = [a, b] if kept.mask is None else [a, b, kept.mask]
         held: int = _core.CsrWriter.memory_bytes(b.shape[1], np.result_type(a.dtype, b.dtype).name)

@@ -155,9 +155,17 @@ def told_expression(value: Expression) -> str:
     nodes = ordered(value)
     number = {id(node): k for k, node in enumerate(nodes)}
     return ";".join(
-        f"{node.verb} {node.dtype.name} {[number[id(a)] for a in node.args]} {node.payload!r}"
+        f"{node.verb} {node.dtype.name} {[number[id(a)] for a in node.args]} {_told_payload(node)}"
         for node in nodes
     )
+
+
+def _told_payload(node: Expression) -> str:
+    """Of a constant all of its digits: NumPy prints eight, or as many as somebody asked for."""
+    if node.verb != "constant":
+        return repr(node.payload)
+    constant = np.asarray(node.payload)
+    return f"{constant.dtype.str} {constant.tobytes().hex()}"
 
 
 def told_kernel(inputs: int, compiled: bool, why: str) -> str:

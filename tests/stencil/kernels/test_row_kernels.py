@@ -11,6 +11,7 @@ import pytest
 import flagstone as fl
 from flagstone import _core
 from flagstone._stencil.given.operands import StepField
+from flagstone._stencil.kernel.row_code import digest_of
 from flagstone._stencil.kernel.rows import set_rows
 
 pytest.importorskip("numba")
@@ -155,6 +156,23 @@ def test_functions_are_told_apart_by_code_and_by_what_they_close_over():
     one = made(2.0, np.ones(3))
     assert one == made(2.0, np.ones(3))
     assert len({one, made(3.0, np.ones(3)), made(2.0, np.zeros(3)), told(line)}) == 4
+
+
+def test_functions_are_told_apart_by_dtypes_shapes_and_defaults():
+    """Tables of equal bytes, and numbers that a function is defined with: Numba compiles what they are."""
+
+    def made(table, factor=1.0, *, shift=0.0):
+        def row(to, u, factor=factor, *, shift=shift):
+            for i in range(len(to)):
+                to[i] = factor * u[i] + shift + table.size
+
+        return digest_of(row)
+
+    zeros, numbers = np.zeros(2), np.arange(4.0)
+    tables = [zeros, zeros.astype("f4").repeat(2), numbers, numbers.reshape(2, 2)]
+    told = [made(table) for table in tables] + [made(zeros, 2.0), made(zeros, shift=1.0)]
+    assert len(set(told)) == len(told)
+    assert made(zeros) == told[0]
 
 
 @pytest.mark.parametrize(

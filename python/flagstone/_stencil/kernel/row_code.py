@@ -39,7 +39,7 @@ def c_function(function: Callable[..., None], wrapper: str, dtype: np.dtype[Any]
 
 
 def digest_of(function: Any) -> str:
-    """Return a digest of a function's code, its constants and what it closes over."""
+    """Return a digest of a function's code, its constants, its defaults and what it closes over."""
     digest = hashlib.sha256()
 
     def add(code: CodeType) -> None:
@@ -56,10 +56,12 @@ def digest_of(function: Any) -> str:
         return repr(function)
     add(code)
     closed = inspect.getclosurevars(function)
-    for name, value in sorted({**closed.globals, **closed.nonlocals}.items()):
+    defaults = dict(enumerate(function.__defaults__ or ())) | (function.__kwdefaults__ or {})
+    named = {**closed.globals, **closed.nonlocals, **{f"={name}": value for name, value in defaults.items()}}
+    for name, value in sorted(named.items()):
         value = getattr(value, "py_func", value)
-        if isinstance(value, np.ndarray):
-            digest.update(name.encode() + value.tobytes())
+        if isinstance(value, (np.ndarray, np.generic)):
+            digest.update(f"{name} {value.dtype.str} {value.shape}".encode() + value.tobytes())
         elif hasattr(value, "__code__"):
             digest.update(f"{name} {'itself' if value is function else digest_of(value)}".encode())
         else:

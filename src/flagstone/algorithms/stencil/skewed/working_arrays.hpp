@@ -18,7 +18,8 @@ enum class Holds : std::uint8_t {
 };
 
 /// So many arrays of the field, extended beyond periodic edges that are cut, on the grid of `cuts`. Cells before plane
-/// `held` (of one dimension: element) lie in memory, the others in scratch. Cost: arrays × the field; a byte a cell.
+/// `held` (of one dimension: element) lie in memory, the others in scratch. Cost: arrays × the field; 9 bytes a cell of
+/// each array.
 class WorkingArrays {
  public:
   WorkingArrays(Graph& graph, const Problem& problem, std::size_t arrays, std::array<std::vector<Index>, 3> cuts,
