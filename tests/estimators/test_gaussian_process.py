@@ -8,7 +8,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor as Theirs
 from sklearn.gaussian_process import kernels as gp
 
 import flagstone as fl
-from flagstone.estimators import GaussianProcessRegressor, NotFittedError, open_model
+from flagstone.estimators import GaussianProcessRegressor, KernelRidge, NotFittedError, open_model
 
 TOLERANCE = 1e-8
 
@@ -196,6 +196,39 @@ def test_plans_count_what_is_done():
     assert model.predict.plan(x[:100], return_std=True).flops >= 900 * 900 * 100
 
 
+def test_no_seed_is_seed_0():
+    x, y = soundings(60)
+    for optimizer in (None, "subset"):
+        found = [
+            GaussianProcessRegressor(optimizer=optimizer, alpha=0.1, subset_size=30, random_state=seed)
+            .fit(x, y).length_scale_
+            for seed in (None, 0)
+        ]  # fmt: skip
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+def test_new_points_that_are_not_finite_are_named(bad):
+    x, y = soundings(60)
+    new = x.copy()
+    new[41, 1] = bad
+    for model in (GaussianProcessRegressor("linear", alpha=0.1), KernelRidge(kernel="linear")):
+        model.fit(x, y)
+        with pytest.raises(fl.NumericalError, match=rf"^{type(model).__name__}: X has .* row 41, column 1;"):
+            model.predict(fl.from_numpy(new))
+
+
+def test_the_cosine_of_very_short_points_is_the_matrixs():
+    x, y = soundings(40, 3)
+    model = GaussianProcessRegressor("cosine", alpha=0.1).fit(x, y)
+    new = np.array([[1e-200, 0, 0], [1e-100, 0, 0], [1e-60, 2e-60, 0], [1, 2, 3]])
+    diagonal = np.diagonal(np.asarray(fl.kernel_matrix(new, kernel="cosine", dtype="float64")))
+    np.testing.assert_allclose(model._fitted_kernel.at_points(new), diagonal, rtol=1e-15)
+    std = model.predict(new, return_std=True)[1]
+    assert np.array_equal(std[:2], [0, 0])
+    assert std[2] > 0
+
+
 def test_a_point_at_the_origin_has_no_direction():
     x, y = soundings(40)
     model = GaussianProcessRegressor("cosine", alpha=0.1).fit(x, y)
@@ -208,7 +241,7 @@ def test_a_point_at_the_origin_has_no_direction():
 
 
 REFUSED = {
-    "seed": ({"random_state": "a"}, ValueError, "random_state is 'a'; a whole number"),
+    "seed": ({"random_state": "a", "optimizer": "subset"}, ValueError, "random_state is 'a'; a whole number"),
     "place": ({"out": 3}, TypeError, "the path is 3; a text"),
     "length": ({"length_scale": "a", "optimizer": "subset"}, ValueError, "length_scale is 'a'; numbers"),
     "a list": ({"kernel": ["rbf"]}, ValueError, "choose 'rbf'"),

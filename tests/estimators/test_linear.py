@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from sklearn import linear_model
@@ -94,6 +96,27 @@ def test_penalties_that_leave_nothing_are_not_chosen():
         assert found.alpha_ > 0
         with pytest.raises(ValueError, match="nothing is left to validate by"):
             RidgeCV([0], fit_intercept=intercept).fit(x, y)
+
+
+def test_points_of_low_rank_leave_something_at_alpha_0():
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((30, 10)) @ rng.standard_normal((10, 50))
+    y = rng.standard_normal(30)
+    found = RidgeCV([0.0], fit_intercept=False).fit(x, y)
+    left = y - x @ found.coef_
+    np.testing.assert_allclose(found.gcv_, [30 * (left @ left) / 20**2], rtol=1e-8)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_points_of_weight_0_choose_no_penalty(intercept):
+    rng = np.random.default_rng(0)
+    x, y, weights = rng.standard_normal((30, 15)), rng.standard_normal(30), np.r_[np.zeros(20), np.ones(10)]
+    model = RidgeCV([1e-8, 1, 10, 100, 1000], fit_intercept=intercept)
+    without = model.fit(x[20:], y[20:])
+    alpha, gcv = without.alpha_, without.gcv_
+    model.fit(x, y, sample_weight=[Fraction(int(one)) for one in weights])
+    assert model.alpha_ == alpha == 100
+    np.testing.assert_allclose(model.gcv_, gcv, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int16"])

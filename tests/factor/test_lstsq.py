@@ -1,5 +1,7 @@
 """Least squares from one R, against NumPy's and the dense formulas."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -189,10 +191,56 @@ def test_refusals():
     with pytest.raises(fl.ShapeError, match="as many rows"):
         linalg.lstsq(a, b[:5])
     b[7] = np.nan
-    with pytest.raises(fl.NumericalError, match="row 7, column 4"):
+    with pytest.raises(fl.NumericalError, match="^lstsq: b has NaN or Inf at row 7, column 0"):
         linalg.lstsq(a, b)
     with pytest.raises(fl.NumericalError, match="b has NaN or Inf at row 7, column 0"):
         linalg.lstsq(np.ones((20, 30)), b)
+
+
+@pytest.mark.parametrize("most", [3, 4096], ids=["large", "small"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_named(most, bad, monkeypatch):
+    """By its own row and column, not by those of [1 a b] or of the adjoint."""
+    monkeypatch.setattr("flagstone._solve.lstsq.MOST", most)
+    (a, b), wide = problem(30, 5, 2, "float64"), problem(9, 20, 1, "float64")
+    spoilt_a, spoilt_b = a.copy(), b.copy()
+    spoilt_a[17, 2] = spoilt_b[11, 1] = wide[0][4, 15] = bad
+    for intercept in (False, True):
+        for given, place in (((spoilt_a, b), "a has NaN or Inf at row 17, column 2"),
+                             ((a, spoilt_b), "b has NaN or Inf at row 11, column 1")):  # fmt: skip
+            with pytest.raises(fl.NumericalError, match=f"^lstsq: {place};"):
+                linalg.lstsq(*given, intercept=intercept)
+            name, _, column = place[0], *place.split(", column ")
+            with pytest.raises(
+                fl.NumericalError, match=f"^lstsq: {name} has NaN or Inf in column {column}, "
+            ):
+                linalg.lstsq(*given, intercept=intercept, method="normal")
+        with pytest.raises(fl.NumericalError, match="^lstsq: a has NaN or Inf at row 4, column 15;"):
+            linalg.lstsq(*wide, intercept=intercept, ridge=1)
+
+
+@pytest.mark.parametrize("most", [3, 4096], ids=["large", "small"])
+@pytest.mark.parametrize("shape", [(40, 5), (30, 60)], ids=str)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_rows_of_weight_0_are_no_observations(shape, most, intercept, monkeypatch):
+    monkeypatch.setattr("flagstone._solve.lstsq.MOST", most)
+    a, b = problem(*shape, 1, "float64")
+    kept = np.arange(len(a)) % 3 > 0
+    weights, options = np.where(kept, 2.0, 0), {"ridge": 0.5, "intercept": intercept}
+    for method in ("qr", "normal") if shape[0] > shape[1] else ("qr",):
+        mine = linalg.lstsq(a, b, weights=weights, method=method, **options)
+        without = linalg.lstsq(a[kept], b[kept], weights=weights[kept], method=method, **options)
+        for name in ("x", "gcv", "degrees_of_freedom", *(("stderr",) if shape[0] > shape[1] else ())):
+            near(getattr(mine, name), getattr(without, name), "float64", 1e5)
+
+
+def test_weights_that_are_objects():
+    a, b = problem(20, 4, 1, "float64")
+    halves = [Fraction(1, 2)] * 20
+    assert np.array_equal(linalg.lstsq(a, b, weights=halves).x, linalg.lstsq(a, b, weights=[0.5] * 20).x)
+    for odd in (["1"] * 20, [None] * 20):
+        with pytest.raises(fl.ShapeError, match="weights are object"):
+            linalg.lstsq(a, b, weights=np.array(odd, object))
 
 
 ODD = {

@@ -201,8 +201,10 @@ def test_results_go_where_they_are_named(tmp_path):
 def test_what_is_not_finite_is_named(value):
     a = matrix((5000, 600), "float64")
     a[4321, 567] = value
-    with pytest.raises(fl.NumericalError, match="row 4321, column 567"):
+    with pytest.raises(fl.NumericalError, match="^qr: the matrix has NaN or Inf at row 4321, column 567"):
         linalg.qr(a, mode="r")
+    with pytest.raises(fl.NumericalError, match="^lq: the matrix has NaN or Inf at row 9, column 3"):
+        linalg.lq(np.where(np.arange(48).reshape(12, 4) == 39, value, 1.0))
 
 
 def test_refusals(tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -148,3 +150,21 @@ def test_each_argument_is_refused_in_our_words_or_taken(name, tmp_path, monkeypa
                         f"{parameter}={' '.join(shown(value).split())}: {type(error).__name__}: {text}"
                     )
     assert not raw, "\n".join(raw)
+
+
+TAKEN = {
+    "center": lambda values: fl.linalg.rank_k_update(points(), center=values),
+    "length_scale": lambda values: fl.kernel_matrix(points(), length_scale=values),
+    "init": lambda values: fl.kmeans(points(), init=[values, values * 2]).centers,
+    "weights": lambda values: fl.kmeans(points()[:4], 2, weights=values, seed=0).centers,
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("kind", [Fraction, Decimal])
+def test_numbers_that_are_objects_are_taken(name, kind):
+    values = np.array([1, 2, 3, 4]) / 2
+    made = TAKEN[name](np.array([kind(one) for one in values], object))
+    assert np.array_equal(np.asarray(made), np.asarray(TAKEN[name](values)))
+    with pytest.raises((fl.Error, TypeError, ValueError)):
+        TAKEN[name](np.array(["1", "2", "3", "4"], object))

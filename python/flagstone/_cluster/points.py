@@ -14,7 +14,7 @@ from .._array.handle import Operand, is_transposed
 from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
 from .._resume.identity import identity
-from .._runtime.arguments import array_of
+from .._runtime.arguments import array_of, numbers_of
 from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
@@ -142,7 +142,7 @@ def weights_of(call: Call, weights: Any, rows: int) -> Operand | None:
         weights.flush()
         made = Operand.of(weights)
     else:
-        values = array_of(call.who, "weights", weights)
+        values = numbers_of(call.who, "weights", weights)
         if values.dtype.kind not in "biuf":
             raise TypeError(f"{call.who}: weights are {values.dtype}; real numbers are needed.")
         made = Operand.of(np.ascontiguousarray(values, np.float64))
@@ -155,7 +155,7 @@ def weights_of(call: Call, weights: Any, rows: int) -> Operand | None:
 
 def centers_of(call: Call, given: Any, columns: int) -> NDArray[np.float64]:
     """Return centers in memory, in float64."""
-    made = array_of(call.who, "init", given)
+    made = numbers_of(call.who, "init", given)
     if made.ndim != 2 or made.shape[1] != columns or not len(made) or made.dtype.kind not in "biuf":
         raise ShapeError(
             f"{call.who}: init is {shape_text(made.shape)} {made.dtype} and X has {columns} columns; real "

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors.classes import ShapeError
+from .._errors.messages import shown
 from .._expression.expression import as_expression, cast
 from .._linalg.matmul import matmul
-from .._runtime.arguments import array_of, check_flags
+from .._runtime.arguments import check_flags, numbers_of
 from .._runtime.routine import planned_by
 from .._solve.lstsq import lstsq
 from .base import Regressor
@@ -31,7 +32,7 @@ class _Fit:
         self.y = targets(who, y, self.X.shape[0])
         check_flags(who, fit_intercept=model.fit_intercept)
         intercept = bool(model.fit_intercept)
-        self.ridge = model._ridge(who, self.X.shape[0] - intercept - self.X.shape[1])
+        self.ridge = model._ridge(who)
         weights = _weights(who, sample_weight, self.X.shape[0])
         self.options = {"ridge": self.ridge, "weights": weights, "intercept": intercept}
 
@@ -51,8 +52,8 @@ class _Linear(Regressor):
 
     fit_intercept: bool
 
-    def _ridge(self, who: str, left: int) -> Any:
-        """Return the checked penalties; `left`: points beyond the unknowns."""
+    def _ridge(self, who: str) -> Any:
+        """Return the checked penalties."""
         return 0.0
 
     def _planned_fit(self, X: Any, y: Any, sample_weight: Any = None) -> _Fit:
@@ -126,7 +127,7 @@ class _Linear(Regressor):
 def _weights(who: str, given: Any, rows: int) -> NDArray[Any] | None:
     if given is None:
         return None
-    values = array_of(who, "sample_weight", given)
+    values = numbers_of(who, "sample_weight", given)
     if values.dtype.kind not in "biuf":
         raise ValueError(f"{who}: sample_weight is {values.dtype}; real numbers of 0 or more are needed.")
     values = values.astype(np.float64)
@@ -198,7 +199,7 @@ class Ridge(_Linear):
     ) -> None:  # fmt: skip
         self.alpha, self.fit_intercept, self.memory, self.scratch = alpha, fit_intercept, memory, scratch
 
-    def _ridge(self, who: str, left: int) -> float:
+    def _ridge(self, who: str) -> float:
         return _penalty(who, "alpha", self.alpha)
 
 
@@ -219,8 +220,9 @@ class RidgeCV(_Linear):
     alpha_ : float
         The penalty that was chosen.
     gcv_ : ndarray
-        m RSS / (m - degrees of freedom)² of each, summed over targets. The intercept is a degree of freedom.
-        nan where none is left (alpha 0, of no more points than unknowns), which is not chosen.
+        m RSS / (m - degrees of freedom)² of each, summed over targets; m: points of weight above 0. The
+        intercept is a degree of freedom. nan where none is left (alpha 0, and X with the constant has as high
+        a rank as there are such points), which is not chosen.
     coef_, intercept_
         Of the solution.
     n_features_in_
@@ -235,27 +237,27 @@ class RidgeCV(_Linear):
     ) -> None:  # fmt: skip
         self.alphas, self.fit_intercept, self.memory, self.scratch = alphas, fit_intercept, memory, scratch
 
-    def _ridge(self, who: str, left: int) -> list[float]:
+    def _ridge(self, who: str) -> list[float]:
         if not isinstance(self.alphas, (Sequence, np.ndarray)) or not len(self.alphas):
             raise ValueError(f"{who}: alphas is {self.alphas!r}; a sequence of penalties is needed.")
-        penalties = [_penalty(who, "alphas", one) for one in self.alphas]
-        if left <= 0 and not any(penalties):
-            raise ValueError(
-                f"{who}: alphas are 0 and X has no more points than unknowns: nothing is left to validate "
-                "by; give one above 0."
-            )
-        return penalties
+        return [_penalty(who, "alphas", one) for one in self.alphas]
 
     def _take(self, found: Any, fit: _Fit) -> None:
-        self.gcv_ = np.asarray(found.gcv).reshape(len(fit.ridge), -1).sum(axis=1)
-        best = int(np.argmin(np.where(np.isnan(self.gcv_), np.inf, self.gcv_)))
-        self.alpha_ = fit.ridge[best]
+        gcv = np.asarray(found.gcv).reshape(len(fit.ridge), -1).sum(axis=1)
+        if np.isnan(gcv).all():
+            raise ValueError(
+                f"{type(self).__name__}: alphas are {shown(self.alphas)} and the fit takes as many degrees "
+                "of freedom as there are points of weight above 0: nothing is left to validate by; give a "
+                "larger one."
+            )
+        best = int(np.argmin(np.where(np.isnan(gcv), np.inf, gcv)))
+        self.gcv_, self.alpha_ = gcv, fit.ridge[best]
         intercept = None if found.intercept is None else found.intercept[best]
         self._set(found.x[best], intercept, fit)
 
 
 def _penalty(who: str, name: str, given: Any) -> float:
-    value = array_of(who, name, given)
+    value = numbers_of(who, name, given)
     if value.ndim or value.dtype.kind not in "biuf" or not np.isfinite(value) or value < 0:
         raise ValueError(f"{who}: {name} is {given!r}; a number of 0 or more is needed.")
     return float(value)

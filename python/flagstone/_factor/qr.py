@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand
 from .._errors.classes import FormatError
+from .._errors.messages import not_finite_told
 from .._expression.operand import lazy_operand
 from .._output.codec_choice import Choice
 from .._output.parts import Part, PartsPlace
@@ -124,6 +126,12 @@ class _Qr(Routine[Any]):
     def how(self, job: Any) -> How:
         return How(f"tree of tiles, {job.order}" if job.order else "tree of tiles")
 
+    def execute(self, stack: contextlib.ExitStack) -> Any:
+        if not self.left:
+            return super().execute(stack)
+        with not_finite_told("lq", lambda row, column: ("the matrix", column, row)):
+            return super().execute(stack)
+
     def result(self, job: Any) -> Any:
         made = self.place.close()
         if self.mode == "r":
@@ -204,7 +212,7 @@ def lq(
     ShapeError
         x is no matrix.
     NumericalError
-        x holds NaN or Inf; names the row and column of the adjoint.
+        x holds NaN or Inf; names the first row and column that was met.
     BudgetError
         The limit is too small; names the least that works. Raised before any data is moved.
 

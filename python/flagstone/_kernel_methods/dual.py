@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, open_core
+from .._errors.classes import NumericalError
 from .._errors.messages import path_text
 from .._estimators.base import Estimator, runtime_of
 from .._factor.cholesky import CholeskySolve
@@ -21,10 +22,11 @@ from .._runtime.runtime import current, remember, stats
 from .._solve.inverse import inv_diagonal
 from .._solve.solve import cho_solve, solve_triangular
 
-__all__ = ["Factor", "Factorization", "times", "times_least", "times_plan"]
+__all__ = ["Factor", "Factorization", "check_points", "times", "times_least", "times_plan"]
 
 _DIAGONAL = 512  # elements of the diagonal read at a time
 _TOGETHER = 256  # new points whose blocks begin anew: bits do not follow from the limit
+_LOOKED = 16  # points without a prediction that are read again: others' may be out of range
 _SHARE = 8  # a block of new points takes this part of the limit at most
 
 
@@ -162,6 +164,16 @@ def times(matrix: Any, weights: NDArray[Any]) -> NDArray[Any]:
     if out.size:
         matmul(matrix, np.ascontiguousarray(weights), out=out)
     return out
+
+
+def check_points(who: str, x: Any, made: NDArray[Any]) -> None:
+    """Name NaN or Inf of new points, from what was predicted there; a few rows are read where none is."""
+    for row in np.flatnonzero(~np.isfinite(made).all(axis=1))[:_LOOKED]:
+        bad = np.flatnonzero(~np.isfinite(np.asarray(x[row : row + 1])[0]))
+        if bad.size:
+            raise NumericalError(
+                f"{who}: X has NaN or Inf at row {row}, column {bad[0]}; replace such values first."
+            )
 
 
 def times_least(matrix: Any, weights: NDArray[Any]) -> int:

@@ -17,7 +17,7 @@ from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import least_of, planned_by
 from .._storage.rechunk import rechunk
-from .dual import Factor, Factorization, times, times_least, times_plan
+from .dual import Factor, Factorization, check_points, times, times_least, times_plan
 from .kernels import PRECOMPUTED, KernelOf, best_parameters
 
 __all__ = ["GaussianProcessRegressor"]
@@ -44,8 +44,8 @@ class GaussianProcessRegressor(Regressor):
         sample of `subset_size` points is largest (SciPy, in memory). The model itself is exact.
     subset_size : int
         Points of that sample.
-    random_state : int
-        Its seed.
+    random_state : int, optional
+        Its seed; None is 0.
     out : path, optional
         A Zarr group that keeps the model, for `open_model`. Default: the factor lies in scratch, until the
         model is dropped.
@@ -78,7 +78,7 @@ class GaussianProcessRegressor(Regressor):
 
     def __init__(
         self, kernel: Any = "rbf", *, alpha: float = 1e-10, length_scale: Any = 1.0, mean: str | None = None,
-        optimizer: str | None = None, subset_size: int = 1000, random_state: int = 0, out: Any = None,
+        optimizer: str | None = None, subset_size: int = 1000, random_state: int | None = 0, out: Any = None,
         memory: int | str | None = None, scratch: Any = None,
     ) -> None:  # fmt: skip
         self.kernel, self.alpha, self.length_scale, self.mean = kernel, alpha, length_scale, mean
@@ -96,7 +96,8 @@ class GaussianProcessRegressor(Regressor):
             raise ValueError(f"{who}: mean is {self.mean!r}; choose None or 'constant'.")
         if self.optimizer not in (None, "subset"):
             raise ValueError(f"{who}: optimizer is {self.optimizer!r}; choose None or 'subset'.")
-        whole_number(who, "random_state", self.random_state, 0)
+        if self.optimizer == "subset":
+            whole_number(who, "random_state", self._seed, 0)
         if self.optimizer == "subset" and (callable(self.kernel) or self.kernel == PRECOMPUTED):
             raise ValueError(
                 f"{who}: optimizer is 'subset' and kernel is not one of the named ones; fit the callable's "
@@ -104,6 +105,10 @@ class GaussianProcessRegressor(Regressor):
                 "parameters to a sample first."
             )
         return who
+
+    @property
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else self.random_state
 
     def _prepared(self, X: Any, y: Any) -> tuple[str, Any, NDArray[Any]]:
         who = self._check()
@@ -149,7 +154,7 @@ class GaussianProcessRegressor(Regressor):
         if self.optimizer == "subset":
             self._kernel(who, length).among(checked)  # refuses lengths that do not fit
             length, noise = best_parameters(
-                who, checked, values, self.kernel, length, noise, self.subset_size, self.random_state,
+                who, checked, values, self.kernel, length, noise, self.subset_size, self._seed,
                 constant=self.mean is not None,
             )  # fmt: skip
         if self.out is not None and callable(self.kernel):
@@ -242,6 +247,11 @@ class GaussianProcessRegressor(Regressor):
         std : ndarray, m
             Only with `return_std`.
 
+        Raises
+        ------
+        NumericalError
+            A point holds NaN; names row and column.
+
         Notes
         -----
         n m evaluations of the kernel; none is stored. `return_std`: n² m flops, and one read of the factor
@@ -253,6 +263,7 @@ class GaussianProcessRegressor(Regressor):
             if return_std and matrix.shape[0]:
                 self._factor.check(type(self).__name__, matrix.shape[0], times_least(matrix, weights))
             mean = times(matrix, weights) + self.mean_
+            check_points(type(self).__name__, checked, mean)
             mean = mean if self.alpha_.ndim == 2 else mean[:, 0]
             if not return_std:
                 return mean

@@ -11,7 +11,7 @@ from .._estimators.base import Regressor, runtime_of
 from .._estimators.validation import feature_names, points, targets
 from .._runtime.call import Call
 from .._runtime.routine import planned_by
-from .dual import Factorization, times, times_plan
+from .dual import Factorization, check_points, times, times_plan
 from .kernels import KernelOf
 
 __all__ = ["KernelRidge"]
@@ -117,13 +117,13 @@ class KernelRidge(Regressor):
         self.n_features_in_ = int(checked.shape[1])
         return self
 
-    def _between(self, X: Any) -> tuple[Any, NDArray[Any]]:
+    def _between(self, X: Any) -> tuple[Any, Any, NDArray[Any]]:
         self._fitted()
         who = type(self).__name__
         checked = points(who, X)
         self._check_features(X, checked)
         matrix = self._fitted_kernel.between(checked, self.X_fit_)
-        return matrix, self.dual_coef_.reshape(len(self.dual_coef_), -1)
+        return checked, matrix, self.dual_coef_.reshape(len(self.dual_coef_), -1)
 
     def _planned_predict(self, X: Any) -> Any:
         return _Product(self, *self._between(X))
@@ -140,6 +140,11 @@ class KernelRidge(Regressor):
         -------
         ndarray, m or m x targets
 
+        Raises
+        ------
+        NumericalError
+            A point holds NaN; names row and column.
+
         Notes
         -----
         n m evaluations of the kernel, none of which is stored; 2 n m flops a target.
@@ -151,8 +156,8 @@ class KernelRidge(Regressor):
 class _Product:
     """A prediction, to be planned or run."""
 
-    def __init__(self, model: KernelRidge, matrix: Any, weights: NDArray[Any]) -> None:
-        self.model, self.matrix, self.weights = model, matrix, weights
+    def __init__(self, model: KernelRidge, x: Any, matrix: Any, weights: NDArray[Any]) -> None:
+        self.model, self.x, self.matrix, self.weights = model, x, matrix, weights
 
     def plan(self) -> Any:
         """Count it."""
@@ -162,4 +167,6 @@ class _Product:
     def run(self) -> NDArray[Any]:
         """Do it."""
         with runtime_of(self.model):
-            return times(self.matrix, self.weights)
+            made = times(self.matrix, self.weights)
+            check_points(type(self.model).__name__, self.x, made)
+        return made

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._errors.classes import ShapeError
 from .._errors.messages import shown
-from .._runtime.arguments import array_of
+from .._runtime.arguments import numbers_of
 
 __all__ = ["KERNELS", "PointKernel", "named_kernel"]
 
@@ -84,7 +84,7 @@ def named_kernel(
 
 
 def _number(who: str, what: str, given: Any) -> float:
-    values = array_of(who, what, given)
+    values = numbers_of(who, what, given)
     if values.ndim or values.dtype.kind not in "biuf" or not np.isfinite(values):
         raise ValueError(f"{who}: {what} is {shown(given)}; a finite number is needed.")
     return float(values)
@@ -100,7 +100,7 @@ def _positive(who: str, what: str, given: Any) -> float:
 def _length(who: str, given: Any, dimensions: int) -> list[float]:
     if given is None:
         return []
-    values = array_of(who, "length_scale", given)
+    values = numbers_of(who, "length_scale", given)
     if values.dtype.kind not in "biuf":
         raise ValueError(f"{who}: length_scale is {shown(given)}; numbers above 0 are needed.")
     if values.ndim > 1 or (values.ndim == 1 and values.size not in (1, dimensions)):

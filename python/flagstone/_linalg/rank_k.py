@@ -23,7 +23,7 @@ from .._output.destination import kept_choice
 from .._output.place import Place
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
-from .._runtime.arguments import a_number, array_of, dtype_of, unmasked
+from .._runtime.arguments import a_number, dtype_of, numbers_of, unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.scratch import prepare
@@ -196,7 +196,7 @@ def _means(given: Expression, gaps: Expression) -> NDArray[Any]:
 
 
 def _row(who: str, name: str, given: Any, n: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    row = array_of(who, name, given)
+    row = numbers_of(who, name, given)
     if row.dtype.kind not in ("biufc" if kind.kind == "c" else "biuf"):
         raise ShapeError(f"{who}: {name} is {row.dtype}; numbers that {kind} can hold are needed.")
     if row.ndim == 0:

@@ -25,6 +25,7 @@ __all__ = [
     "dtype_of",
     "is_whole",
     "memory_bytes",
+    "numbers_of",
     "one_of",
     "quota_bytes",
     "real_number",
@@ -160,6 +161,15 @@ def array_of(who: str, name: str, given: Any) -> NDArray[Any]:
         raise ShapeError(
             f"{who}: {name} is {shown(given)}; an array of numbers, with rows of one length, is needed."
         ) from None
+
+
+def numbers_of(who: str, name: str, given: Any) -> NDArray[Any]:
+    """Return the same, real numbers that are Python's objects (Fraction, Decimal) in float64."""
+    values = array_of(who, name, given)
+    if values.dtype.kind == "O" and all(isinstance(one, numbers.Number) for one in values.flat):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):  # the caller names what it is
+            return values.astype(np.float64)
+    return values
 
 
 def dtype_of(who: str, given: Any) -> np.dtype[Any]:

@@ -16,7 +16,7 @@ from .._lazy.join import concat
 from .._lazy.places import expand_dims
 from .._output.create import from_numpy
 from .._output.place import Place, check_out
-from .._runtime.arguments import array_of, check_flags, one_of, real_number
+from .._runtime.arguments import array_of, check_flags, numbers_of, one_of, real_number
 from .._runtime.call import Call
 
 __all__ = ["MOST", "LstsqResult", "Problem"]
@@ -53,7 +53,7 @@ class LstsqResult:
     degrees_of_freedom : float or ndarray
         Used by the fit: the rank, or the sum of s² / (s² + ridge); one more for an intercept.
     gcv : ndarray
-        Generalised cross-validation, m RSS / (m - degrees_of_freedom)².
+        Generalised cross-validation, m RSS / (m - degrees_of_freedom)²; m: rows of weight above 0.
     """
 
     def __init__(self, **parts: Any) -> None:
@@ -111,6 +111,8 @@ class Problem:
         self.rcond = _rcond(rcond, self.dtype, max(self.m, self.n))
         self.given_weights = None if weights is None else _checked_weights(weights, self.m)
         self.weights = None if self.given_weights is None else np.sqrt(self.given_weights)
+        #: rows that degrees of freedom count: one of weight 0 says nothing
+        self.observations = self.m if self.weights is None else int(np.count_nonzero(self.weights))
         if self.intercept and not self.m:
             raise ShapeError("lstsq: a has no rows, and intercept=True needs one; leave the intercept out.")
         ones = np.ones(self.m) if self.weights is None else self.weights
@@ -158,6 +160,27 @@ class Problem:
             parts.insert(0, self.constant)
         return concat(parts, axis=1)
 
+    def place(self, row: int, column: int) -> tuple[str, int, int]:
+        """Return whose element that of [1 a b] is, with its row and column there."""
+        at = column - self.first
+        if at < 0:
+            return "the column of the intercept, scaled by weights,", row, 0
+        return ("a", row, at) if at < self.n else ("b", row, at - self.n)
+
+    def turned_place(self, row: int, column: int) -> tuple[str, int, int]:
+        """Return the same of an element of the adjoint of a."""
+        return "a", column, row
+
+    def check_squares(self, squares: NDArray[Any]) -> None:
+        """Refuse squared lengths of the columns of [1 a b] that are NaN or Inf."""
+        bad = np.flatnonzero(~np.isfinite(squares))
+        if bad.size:
+            name, _, column = self.place(0, int(bad[0]))
+            raise NumericalError(
+                f"lstsq: {name} has NaN or Inf in column {column}, or its squares are beyond {self.dtype}; "
+                "replace such values, or leave method out: the QR squares nothing and names the row."
+            )
+
     @property
     def right_bytes(self) -> int:
         """Bytes that `right` takes: b as it lies, converted and scaled."""
@@ -169,7 +192,9 @@ class Problem:
         b = np.asarray(self.b).astype(self.dtype, copy=False).reshape(self.m, self.sides)
         if not np.isfinite(b).all():
             row, column = np.argwhere(~np.isfinite(b))[0]
-            raise NumericalError(f"lstsq: b has NaN or Inf at row {row}, column {column}.")
+            raise NumericalError(
+                f"lstsq: b has NaN or Inf at row {row}, column {column}; replace such values first."
+            )
         return b if self.weights is None else (b * self.weights[:, None]).astype(self.dtype)
 
     def shaped(self, fit: dict[str, Any], place: Place | None = None) -> LstsqResult:
@@ -245,7 +270,7 @@ def _rcond(given: Any, dtype: np.dtype[Any], longest: int) -> float:
 
 
 def _checked_weights(given: Any, m: int) -> NDArray[Any]:
-    values = array_of("lstsq", "weights", given)
+    values = numbers_of("lstsq", "weights", given)
     if values.dtype.kind not in "biuf":
         raise ShapeError(f"lstsq: weights are {values.dtype}; real numbers of 0 or more are needed.")
     values = values.astype(np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array
 from .._array.handle import Operand
+from .._errors.messages import not_finite_told
 from .._factor.qr import matrix_operand
 from .._factor.reflectors import QrFactor, apply_q, planned_factor, reflectors_place
 from .._output.place import IN_MEMORY, Place
@@ -101,11 +103,20 @@ class _Tall(Routine[LstsqResult]):
             return How("normal equations")
         return How(f"one R, {job.order}" if job.order else "one R")
 
+    def execute(self, stack: contextlib.ExitStack) -> Any:
+        with not_finite_told("lstsq", self._whose()):
+            return super().execute(stack)
+
+    def _whose(self) -> Callable[[int, int], tuple[str, int, int]]:
+        """Return what says whose an element of the factored matrix is."""
+        return self.problem.place
+
     def result(self, job: Any) -> LstsqResult:
         one, r = self.problem, self.place.close()
         if one.method == "normal":
+            one.check_squares(np.diagonal(r))
             r = from_gram(r, one.first + one.n)
-        fit = Triangle(r, one.m, one.n, one.intercept).fit(one.ridge, one.rcond)
+        fit = Triangle(r, one.observations, one.n, one.intercept).fit(one.ridge, one.rcond)
         return one.shaped(fit, self.solution)
 
 
@@ -164,6 +175,9 @@ class _Wide(_Tall):
         self.right = self.problem.right()  # before the LQ: it may hold NaN
         return super().execute(stack)
 
+    def _whose(self) -> Callable[[int, int], tuple[str, int, int]]:
+        return self.problem.turned_place
+
     def result(self, job: Any) -> LstsqResult:
         one, done = self.problem, [stats()]
         factor = QrFactor((one.n, one.m), True, *self.reflectors.close())
@@ -179,9 +193,10 @@ class _Wide(_Tall):
         one, b = self.problem, self.right
         if one.constant is not None:
             r = np.asarray(np.linalg.qr(np.hstack([one.constant, left, b]), mode="r"))
-            return Triangle(r, one.m, one.m, True).fit(one.ridge, one.rcond)
+            return Triangle(r, one.observations, one.m, True).fit(one.ridge, one.rcond)
         u, s, vh = np.linalg.svd(left)
-        fit = spectral_fit(u, s, vh, b, np.zeros(one.sides), one.m, 0, one.ridge, rank_of(s, one.rcond))
+        rank, beyond = rank_of(s, one.rcond), np.zeros(one.sides)
+        fit = spectral_fit(u, s, vh, b, beyond, one.observations, 0, one.ridge, rank)
         del fit["spread"], fit["sigma"]
         with np.errstate(over="ignore", under="ignore"):
             fit["total"] = lengths(b) ** 2
@@ -223,7 +238,7 @@ def lstsq(
         λ of min ‖b - a x‖² + λ ‖x‖², 0 or more. A sequence gives x and the rest a leading axis; the intercept
         is not penalised.
     weights : array_like of m numbers, optional
-        Of the rows: Σ w (b - a x)² is what is made small.
+        Of the rows: Σ w (b - a x)² is what is made small. Degrees of freedom count rows of weight above 0.
     intercept : bool
         Fit a constant too. Where m ≤ n it takes one from the rank, m - 1 at most.
     method : {"qr", "normal"}
@@ -247,8 +262,8 @@ def lstsq(
     TypeError
         a or b holds no numbers; intercept is no truth value.
     NumericalError
-        a or b holds NaN or Inf; names row and column of [1 a b]. Beyond 4096 columns also where a has not
-        full rank and there is no ridge.
+        a or b holds NaN or Inf; names which, row and column, "normal" the column. Beyond 4096 columns also
+        where a has not full rank and there is no ridge.
     BudgetError
         The limit is too small; names the least that works. Raised before any data is moved.
 

@@ -8,6 +8,7 @@ p - λ tr(P M⁻¹), and the covariance over σ² is M⁻¹ - λ M⁻¹ P M⁻¹
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array
 from .._errors.classes import NumericalError, ShapeError
+from .._errors.messages import not_finite_told
 from .._expression.expression import as_expression
 from .._factor.cholesky import cholesky
 from .._factor.qr import matrix_operand, qr
@@ -107,7 +109,7 @@ class _Triangles:
 
     def fit(self, t: Any, z: NDArray[Any], beyond: NDArray[Any]) -> dict[str, Any]:
         """Return everything for all ridge values; `beyond`: squared lengths of what R leaves of b."""
-        one, first, m = self.problem, self.problem.first, self.problem.m
+        one, first, m = self.problem, self.problem.first, self.problem.observations
         condition = self.do(cond, t, assume_a="upper triangular")
         full = condition * one.rcond < 1
         if not full and not all(one.ridge):
@@ -220,13 +222,16 @@ class Large:
         return made
 
     def _by_qr(self) -> tuple[Any, NDArray[Any], NDArray[Any]]:
-        r = as_expression(self.triangles.do(qr, self.joined, mode="r"), "lstsq")
+        with not_finite_told("lstsq", self.problem.place):
+            r = as_expression(self.triangles.do(qr, self.joined, mode="r"), "lstsq")
         rest = np.asarray(r[self.p :, self.p :])
         beyond = (np.abs(rest).astype(np.float64) ** 2).sum(axis=0)
         return r[: self.p, : self.p], np.asarray(r[: self.p, self.p :]), beyond
 
     def _by_gram(self) -> tuple[Any, NDArray[Any], NDArray[Any]]:
-        gram = as_expression(self.triangles.do(rank_k_update, _adjoint(self.joined)), "lstsq")
+        made = self.triangles.do(rank_k_update, _adjoint(self.joined))
+        self.problem.check_squares(diagonal_of(made))
+        gram = as_expression(made, "lstsq")
         try:
             t = self.triangles.do(cholesky, gram[: self.p, : self.p], upper=True)
         except NumericalError:
@@ -266,6 +271,10 @@ class _LongLq(Routine[tuple[QrFactor, Array]]):
         v, t, r = made
         return _core.qr_factor_job(self.operand, v, t, r, _core.Operand(at(self.place), False, False))
 
+    def execute(self, stack: contextlib.ExitStack) -> Any:
+        with not_finite_told("lstsq", self.problem.turned_place):
+            return super().execute(stack)
+
     def result(self, job: Any) -> tuple[QrFactor, Array]:
         shape = (self.problem.n, self.problem.m)
         return QrFactor(shape, True, *self.reflectors.close()), self.place.close()
@@ -285,7 +294,7 @@ class LargeWide:
             one.call, left, b, rcond=one.rcond, ridge=np.array(one.ridge), weights=None,
             intercept=one.intercept, method="qr", out=None,
         )  # fmt: skip
-        square.constant = one.constant  # weighted as L is
+        square.constant, square.observations = one.constant, one.observations  # weighted as L is
         return Large(square)
 
     def _planned(self) -> tuple[Large, tuple[Any, ...]]:

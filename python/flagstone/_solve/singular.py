@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import NumericalError, ShapeError
+from .._errors.messages import not_finite_told
 from .._expression.expression import as_expression
 from .._factor.qr import qr
 from .._lazy.creation import planned
@@ -39,14 +40,20 @@ def spectral(call: Call, x: Any) -> _InMemory | _Extremes:
     if len(shape) != 2 or not min(shape):
         raise ShapeError(f"cond: x is {shape_text(shape)}; a matrix with elements is needed.")
     tall = x if shape[0] >= shape[1] else (x if hasattr(x, "T") else np.asarray(x)).T
-    return (_InMemory if min(shape) <= _MOST else _Extremes)(call, tall)
+    return (_InMemory if min(shape) <= _MOST else _Extremes)(call, tall, shape[0] < shape[1])
+
+
+def _triangle_of(x: Any, memory: Any, turned: bool) -> Any:
+    """Return R of x, or of what was given `turned`; of that NaN and Inf are told."""
+    with not_finite_told("cond", lambda row, column: ("x", *((column, row) if turned else (row, column)))):
+        return qr(x, mode="r", memory=memory)
 
 
 class _InMemory:
     """Singular values of R, all of them."""
 
-    def __init__(self, call: Call, x: Any) -> None:
-        self.call, self.x = call, x
+    def __init__(self, call: Call, x: Any, turned: bool) -> None:
+        self.call, self.x, self.turned = call, x, turned
         dtype = np.dtype(x.dtype) if hasattr(x, "dtype") else np.asarray(x).dtype
         factored = dtype.kind in "fc" and dtype != np.float16  # the others in float64
         item = dtype.itemsize if factored else 8
@@ -68,7 +75,7 @@ class _InMemory:
     def run(self) -> float:
         """Do it."""
         self.call.check_chain(self.least())
-        r = qr(self.x, mode="r", memory=self.call.memory)
+        r = _triangle_of(self.x, self.call.memory, self.turned)
         self.call.room("R and its singular values", self.held)
         s = np.linalg.svd(np.asarray(r), compute_uv=False)
         return float(s[0] / s[-1]) if s[-1] > 0 else float("inf")
@@ -88,8 +95,8 @@ class _Operator:
 class _Extremes:
     """The largest singular values of R and of its inverse, R on disk."""
 
-    def __init__(self, call: Call, x: Any) -> None:
-        self.call, self.x, self.n = call, x, int(x.shape[1])
+    def __init__(self, call: Call, x: Any, turned: bool) -> None:
+        self.call, self.x, self.turned, self.n = call, x, turned, int(x.shape[1])
         self.dtype = np.result_type(x.dtype, np.float64)
         self.done: list[Stats] = []
 
@@ -129,7 +136,7 @@ class _Extremes:
     def run(self) -> float:
         """Do it."""
         self.call.check_least(self.least())
-        made = qr(self.x, mode="r", memory=self.call.memory)
+        made = _triangle_of(self.x, self.call.memory, self.turned)
         self.done.append(stats())
         r = as_expression(made, "cond").astype(self.dtype)
         upper = triangular(r, "upper")
