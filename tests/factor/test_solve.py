@@ -238,6 +238,9 @@ def test_whole_numbers_are_converted_where_they_are_loaded(tmp_path, rng, dtype)
         (lambda p, c: linalg.cond(p, assume_a="pos", factor=(c, "x")), "lower is 'x'; True or False"),
         (lambda p, c: linalg.cholesky(p, upper="no"), "upper is 'no'; True or False"),
         (lambda p, c: linalg.solve_triangular(p, np.ones(2), lower="L"), "lower is 'L'; True or False"),
+        (lambda p, c: linalg.solve_triangular(p, np.ones(2), lower=2), "lower is 2; True or False"),
+        (lambda p, c: linalg.solve_triangular(p, np.ones(2), lower=1.0), "lower is 1.0; True or False"),
+        (lambda p, c: linalg.solve(p, np.ones(2), rcond=None), "rcond is None; True or False"),
         (lambda p, c: linalg.det(linalg.lu(p)), "det: a LuResult, of several parts"),
         (lambda p, c: linalg.solve(linalg.lu_factor(p), np.ones(2)), "solve: a LuFactor, of several parts"),
     ],
@@ -247,3 +250,22 @@ def test_factors_of_another_kind(call, told):
     with pytest.raises((TypeError, fl.ShapeError), match=told):
         call(p, linalg.cholesky(p))
     np.testing.assert_allclose(linalg.inv_diagonal(p, factor=(linalg.cholesky(p), True)), [3 / 11, 4 / 11])
+
+
+@pytest.mark.parametrize("one", [1, np.int64(1), np.uint8(1), np.True_])
+def test_flags_are_0_and_1_too_as_scipy_hands_them_back(one):
+    p, b = np.array([[4.0, 1], [1, 3]]), np.array([1.0, 2])
+    wanted = np.linalg.solve(p, b)
+    np.testing.assert_allclose(linalg.cho_solve(scipy.linalg.cho_factor(p, lower=one), b), wanted)
+    np.testing.assert_allclose(linalg.cho_solve(scipy.linalg.cho_factor(p, lower=0), b), wanted)
+    np.testing.assert_allclose(np.asarray(linalg.cholesky(p, upper=one)), np.linalg.cholesky(p).T)
+    triangle, unit = np.array([[1.0, 0], [3, 5]]), np.array([[1.0, 0], [3, 1]])
+    for trans, by in ((0, unit), (one, unit.T)):
+        x = linalg.solve_triangular(triangle, b, trans=trans, lower=one, unit_diagonal=one)
+        np.testing.assert_allclose(x, np.linalg.solve(by, b))
+    np.testing.assert_allclose(
+        linalg.lu_solve(linalg.lu_factor(triangle), b, one), np.linalg.solve(triangle.T, b)
+    )
+    x, rcond = linalg.solve(p, b, assume_a="pos", rcond=one, check=one)
+    np.testing.assert_allclose(x, wanted)
+    assert isinstance(linalg.svds(p, 1, verify=one, return_singular_vectors=type(one)(0)), np.ndarray)

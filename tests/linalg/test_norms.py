@@ -293,7 +293,9 @@ def test_the_two_norm_of_a_large_tridiagonal_matrix_is_found():
 def test_two_norms_of_values_too_close_say_what_to_do(scale):
     x = fl.from_blocks([scipy.sparse.diags(scale * (1 - (np.arange(300) / 300) ** 4), format="csr")])
     reads = matrix_norm.plan(x, ord=2).most_passes - 2  # of the magnitude, and the one that measures
-    with pytest.raises(fl.ConvergenceError, match=rf"told apart in {reads} reads; take svds\(x, 1\)") as caught:
+    with pytest.raises(
+        fl.ConvergenceError, match=rf"told apart in {reads} reads; take svds\(x, 1\)"
+    ) as caught:
         matrix_norm(x, ord=2)
     assert scale * (1 - 1e-4) <= caught.value.partial <= scale * (1 + 1e-12)
     assert "maxiter" not in str(caught.value)

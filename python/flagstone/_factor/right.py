@@ -94,6 +94,6 @@ def _matrix(call: Call, b: Any, dtype: np.dtype[Any]) -> Any:
 
 def checked_trans(who: str, trans: Any) -> int:
     """Return what is solved with: the matrix (0), its transpose (1), its adjoint (2)."""
-    if not isinstance(trans, (int, np.integer, str)) or trans not in _TRANS:
+    if not isinstance(trans, (int, np.integer, np.bool_, str)) or trans not in _TRANS:
         raise ShapeError(f"{who}: trans is {shown(trans)}; one of 0, 1, 2, 'N', 'T', 'C' is needed.")
     return _TRANS[trans]
