@@ -266,6 +266,58 @@ def test_flags_are_0_and_1_too_as_scipy_hands_them_back(one):
     np.testing.assert_allclose(
         linalg.lu_solve(linalg.lu_factor(triangle), b, one), np.linalg.solve(triangle.T, b)
     )
-    x, rcond = linalg.solve(p, b, assume_a="pos", rcond=one, check=one)
+    x, _ = linalg.solve(p, b, assume_a="pos", rcond=one, check=one)
     np.testing.assert_allclose(x, wanted)
     assert isinstance(linalg.svds(p, 1, verify=one, return_singular_vectors=type(one)(0)), np.ndarray)
+
+
+class _Table:
+    """What NumPy takes as an array, with a shape and no dtype, as tables of other packages."""
+
+    shape, ndim = (2, 2), 2
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([[4.0, 1], [1, 3]], dtype)
+
+
+def test_matrices_are_what_numpy_takes_as_arrays():
+    p = np.asarray(_Table())
+    for given in (_Table(), memoryview(p), p.tolist()):
+        assert linalg.matrix_norm(given, ord=2) == pytest.approx(np.linalg.norm(p, 2))
+        assert float(linalg.matrix_norm(given)) == pytest.approx(np.linalg.norm(p))
+        assert linalg.cond(given, 2) == pytest.approx(np.linalg.cond(p))
+        np.testing.assert_allclose(np.asarray(linalg.inv(given)), np.linalg.inv(p))
+
+
+@pytest.mark.parametrize("side", ["gen", "pos", "lower triangular"])
+@pytest.mark.parametrize("dtype", ["f2", "?", "i1", ">f4", ">c16"])
+def test_inv_takes_the_dtypes_that_solve_takes(side, dtype):
+    p = np.array([[4, 0], [0, 1]]).astype(dtype)
+    inverse = np.asarray(linalg.inv(p, assume_a=side))
+    assert inverse.dtype == linalg.solve(p, np.eye(2, dtype=inverse.dtype), assume_a=side).dtype
+    np.testing.assert_allclose(inverse, np.diag(1 / np.diagonal(p).astype(inverse.dtype)))
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda p: linalg.cond([[1, 2], [3]], 2), r"cond: x is \[\[1, 2\], \[3\]\]; .*rows of one length"),
+        (
+            lambda p: linalg.matrix_norm([[1, 2], [3]], ord=2),
+            r"matrix_norm: x is \[\[1, .*rows of one length",
+        ),
+        (lambda p: linalg.matrix_norm([[1, 2], [3]]), r"matrix_norm: x is \[\[1, 2\], .*rows of one length"),
+        (lambda p: linalg.cond(linalg.lu_factor(p), 2), "cond: a LuFactor, of several parts"),
+        (
+            lambda p: linalg.matrix_norm(linalg.lu_factor(p), ord=2),
+            "matrix_norm: a LuFactor, of several parts",
+        ),
+        (lambda p: linalg.cond(np.ma.array(p, mask=p > 3), 2), "cond: a masked array"),
+        (lambda p: linalg.inv(p.astype(object)), "inv: the matrix is ndarray of object; an Array"),
+        (lambda p: linalg.inv(p.astype("U")), "inv: the matrix is ndarray of <U32; an Array"),
+        (lambda p: linalg.inv(p.astype("g")), "inv: the matrix is ndarray of .*; an Array"),
+    ],
+)
+def test_what_is_no_matrix_is_refused_by_the_routine_that_was_called(call, told):
+    with pytest.raises((TypeError, fl.ShapeError), match=told):
+        call(np.array([[4.0, 1], [1, 3]]))

@@ -16,6 +16,7 @@ from .._expression.expression import as_expression, from_ufunc
 from .._expression.reductions import Reduced
 from .._factor.qr import qr
 from .._linalg import norms
+from .._linalg.operands import one_matrix
 from .._output.create import from_numpy
 from .._output.place import check_out
 from .._runtime.call import Call
@@ -40,10 +41,10 @@ _SAFE = 256
 def _most_passes(n: int) -> int:
     """Return the reads within which n values are told apart that lie like cosines of even angles.
 
-    So lie those of second differences and of paths: 1 - cos(pi b / (2 n)) of the largest lies between it and the
-    value after b columns, sin(pi b / (2 n))^2 of squares. A read multiplies the residual by exp(-2 sqrt(g)) of
-    such a gap g (Chebyshev polynomials of the block Krylov space, Musco and Musco 2015); a quarter more and
-    three. Even distances and noise, whose edges are sparser, take fewer.
+    So lie those of second differences and of paths: between the largest and the value after b columns lies
+    1 - cos(pi b / (2 n)) of it, of squares sin(pi b / (2 n))^2. A read multiplies the residual by
+    exp(-2 sqrt(g)) of such a gap g (Chebyshev polynomials of the block Krylov space, Musco and Musco 2015); a
+    quarter more and three. Even distances and noise, whose edges are sparser, take fewer.
     """
     root = math.sin(math.pi / 2 * min(1.0, _BLOCK / n))
     reads = math.ceil(math.log(0.5 / _TOL**2) / (4 * root))
@@ -55,7 +56,7 @@ class _TwoNorm:
 
     def __init__(self, call: Call, x: Any, keepdims: bool, out: Any) -> None:
         self.call, self.out = call, out
-        self.x = x if hasattr(x, "shape") else np.asarray(x)
+        self.x = x
         if hasattr(self.x, "tocsr") and not isinstance(self.x, SparseArray):
             self.x = from_blocks([self.x])
         shape = tuple(self.x.shape)
@@ -243,9 +244,10 @@ def matrix_norm(
     its square over the gap: 4 m n flops a read and vector of a block of 16. The reads depend on the spectrum:
     ``matrix_norm.plan(x, ord=2)`` states the usual count (`passes`) and the count after which the call gives
     up (`most_passes`, about 0.45 n of n = min(m, n) values that lie like those of second differences, 1000 at
-    most; noise takes fewer). ``stats().passes`` says what they were. Of a complex x one read for the magnitude, R of a QR, and its
-    singular values in memory.
+    most; noise takes fewer). ``stats().passes`` says what they were. Of a complex x one read for the
+    magnitude, R of a QR, and its singular values in memory.
     """
+    x = one_matrix("matrix_norm", "x", x)
     if ord == 2:
         return _TwoNorm(Call("matrix_norm", memory), x, keepdims, out)
     return norms.prepared(x, keepdims, ord, out, memory)
