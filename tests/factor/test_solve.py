@@ -120,8 +120,8 @@ def test_a_zero_on_the_diagonal(rng, dtype):
 @pytest.mark.parametrize(("kind", "bad"), [("memory", np.nan), ("npy_f", np.inf), ("zarr", np.nan)])
 @pytest.mark.parametrize(
     "name",
-    ["solve", "solve pos", "solve mixed", "cho_solve", "cho_solve upper", "solve_triangular", "transposed",
-     "lu_solve", "lu_solve trans"],
+    ["solve", "solve rcond", "solve pos", "solve mixed", "cho_solve", "cho_solve upper", "solve_triangular",
+     "transposed", "lu_solve", "lu_solve trans"],
 )  # fmt: skip
 def test_what_is_not_finite_on_the_right_is_named(tmp_path, rng, name, kind, bad):
     """As it is taken: the row and the column of b, which stays as it was."""
@@ -130,6 +130,7 @@ def test_what_is_not_finite_on_the_right_is_named(tmp_path, rng, name, kind, bad
     lower, given = np.linalg.cholesky(a), stored(b, kind, tmp_path / "b")
     calls = {
         "solve": lambda: linalg.solve(a, given),
+        "solve rcond": lambda: linalg.solve(a, given, rcond=True),
         "solve pos": lambda: linalg.solve(a, given, assume_a="pos"),
         "solve mixed": lambda: linalg.solve(a, given, precision="mixed"),
         "cho_solve": lambda: linalg.cho_solve(lower, given),
@@ -139,10 +140,33 @@ def test_what_is_not_finite_on_the_right_is_named(tmp_path, rng, name, kind, bad
         "lu_solve": lambda: linalg.lu_solve((a, np.arange(600)), given),
         "lu_solve trans": lambda: linalg.lu_solve((a, np.arange(600)), given, trans=1),
     }
-    with pytest.raises(fl.NumericalError, match="b has NaN or Inf at row 555, column 517") as caught:
+    who = "solve_triangular" if name == "transposed" else name.split()[0]
+    with pytest.raises(fl.NumericalError, match=f"{who}: b has NaN or Inf at row 555, column 517") as caught:
         calls[name]()
     assert caught.value.index == 556
     assert np.array_equal(np.asarray(given), b, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", ["ndarray", "vector", "fortran", "Array", "transposed", "mixed of a file"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"assume_a": "pos"}, {"rcond": True}, {"assume_a": "pos", "rcond": True}, {"precision": "mixed"}],
+)
+def test_right_sides_in_memory_are_looked_at_before_the_factorization(tmp_path, options, kind):
+    a, b = -np.ones((70, 70)), np.ones((70, 9))  # neither regular nor positive definite
+    b[66, 7] = np.nan
+    column = 0 if kind == "vector" else 7
+    given = {
+        "ndarray": b, "vector": b[:, 7].copy(), "fortran": np.asfortranarray(b), "Array": fl.from_numpy(b),
+        "transposed": fl.from_numpy(b.T.copy()).T,
+    }.get(kind)  # fmt: skip
+    if given is None:
+        given, options = stored(b, "npy", tmp_path / "b"), {"precision": "mixed"}
+    with pytest.raises(
+        fl.NumericalError, match=f"solve: b has NaN or Inf at row 66, column {column};"
+    ) as caught:
+        linalg.solve(a, given, **options)
+    assert caught.value.index == 67
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
