@@ -120,8 +120,8 @@ def test_a_zero_on_the_diagonal(rng, dtype):
 @pytest.mark.parametrize(("kind", "bad"), [("memory", np.nan), ("npy_f", np.inf), ("zarr", np.nan)])
 @pytest.mark.parametrize(
     "name",
-    ["solve", "solve pos", "solve mixed", "cho_solve", "cho_solve upper", "solve_triangular", "transposed",
-     "lu_solve", "lu_solve trans"],
+    ["solve", "solve rcond", "solve pos", "solve mixed", "cho_solve", "cho_solve upper", "solve_triangular",
+     "transposed", "lu_solve", "lu_solve trans"],
 )  # fmt: skip
 def test_what_is_not_finite_on_the_right_is_named(tmp_path, rng, name, kind, bad):
     """As it is taken: the row and the column of b, which stays as it was."""
@@ -130,6 +130,7 @@ def test_what_is_not_finite_on_the_right_is_named(tmp_path, rng, name, kind, bad
     lower, given = np.linalg.cholesky(a), stored(b, kind, tmp_path / "b")
     calls = {
         "solve": lambda: linalg.solve(a, given),
+        "solve rcond": lambda: linalg.solve(a, given, rcond=True),
         "solve pos": lambda: linalg.solve(a, given, assume_a="pos"),
         "solve mixed": lambda: linalg.solve(a, given, precision="mixed"),
         "cho_solve": lambda: linalg.cho_solve(lower, given),
@@ -139,10 +140,33 @@ def test_what_is_not_finite_on_the_right_is_named(tmp_path, rng, name, kind, bad
         "lu_solve": lambda: linalg.lu_solve((a, np.arange(600)), given),
         "lu_solve trans": lambda: linalg.lu_solve((a, np.arange(600)), given, trans=1),
     }
-    with pytest.raises(fl.NumericalError, match="b has NaN or Inf at row 555, column 517") as caught:
+    who = "solve_triangular" if name == "transposed" else name.split()[0]
+    with pytest.raises(fl.NumericalError, match=f"{who}: b has NaN or Inf at row 555, column 517") as caught:
         calls[name]()
     assert caught.value.index == 556
     assert np.array_equal(np.asarray(given), b, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", ["ndarray", "vector", "fortran", "Array", "transposed", "mixed of a file"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"assume_a": "pos"}, {"rcond": True}, {"assume_a": "pos", "rcond": True}, {"precision": "mixed"}],
+)
+def test_right_sides_in_memory_are_looked_at_before_the_factorization(tmp_path, options, kind):
+    a, b = -np.ones((70, 70)), np.ones((70, 9))  # neither regular nor positive definite
+    b[66, 7] = np.nan
+    column = 0 if kind == "vector" else 7
+    given = {
+        "ndarray": b, "vector": b[:, 7].copy(), "fortran": np.asfortranarray(b), "Array": fl.from_numpy(b),
+        "transposed": fl.from_numpy(b.T.copy()).T,
+    }.get(kind)  # fmt: skip
+    if given is None:
+        given, options = stored(b, "npy", tmp_path / "b"), {"precision": "mixed"}
+    with pytest.raises(
+        fl.NumericalError, match=f"solve: b has NaN or Inf at row 66, column {column};"
+    ) as caught:
+        linalg.solve(a, given, **options)
+    assert caught.value.index == 67
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -238,6 +262,9 @@ def test_whole_numbers_are_converted_where_they_are_loaded(tmp_path, rng, dtype)
         (lambda p, c: linalg.cond(p, assume_a="pos", factor=(c, "x")), "lower is 'x'; True or False"),
         (lambda p, c: linalg.cholesky(p, upper="no"), "upper is 'no'; True or False"),
         (lambda p, c: linalg.solve_triangular(p, np.ones(2), lower="L"), "lower is 'L'; True or False"),
+        (lambda p, c: linalg.solve_triangular(p, np.ones(2), lower=2), "lower is 2; True or False"),
+        (lambda p, c: linalg.solve_triangular(p, np.ones(2), lower=1.0), "lower is 1.0; True or False"),
+        (lambda p, c: linalg.solve(p, np.ones(2), rcond=None), "rcond is None; True or False"),
         (lambda p, c: linalg.det(linalg.lu(p)), "det: a LuResult, of several parts"),
         (lambda p, c: linalg.solve(linalg.lu_factor(p), np.ones(2)), "solve: a LuFactor, of several parts"),
     ],
@@ -247,3 +274,74 @@ def test_factors_of_another_kind(call, told):
     with pytest.raises((TypeError, fl.ShapeError), match=told):
         call(p, linalg.cholesky(p))
     np.testing.assert_allclose(linalg.inv_diagonal(p, factor=(linalg.cholesky(p), True)), [3 / 11, 4 / 11])
+
+
+@pytest.mark.parametrize("one", [1, np.int64(1), np.uint8(1), np.True_])
+def test_flags_are_0_and_1_too_as_scipy_hands_them_back(one):
+    p, b = np.array([[4.0, 1], [1, 3]]), np.array([1.0, 2])
+    wanted = np.linalg.solve(p, b)
+    np.testing.assert_allclose(linalg.cho_solve(scipy.linalg.cho_factor(p, lower=one), b), wanted)
+    np.testing.assert_allclose(linalg.cho_solve(scipy.linalg.cho_factor(p, lower=0), b), wanted)
+    np.testing.assert_allclose(np.asarray(linalg.cholesky(p, upper=one)), np.linalg.cholesky(p).T)
+    triangle, unit = np.array([[1.0, 0], [3, 5]]), np.array([[1.0, 0], [3, 1]])
+    for trans, by in ((0, unit), (one, unit.T)):
+        x = linalg.solve_triangular(triangle, b, trans=trans, lower=one, unit_diagonal=one)
+        np.testing.assert_allclose(x, np.linalg.solve(by, b))
+    np.testing.assert_allclose(
+        linalg.lu_solve(linalg.lu_factor(triangle), b, one), np.linalg.solve(triangle.T, b)
+    )
+    x, _ = linalg.solve(p, b, assume_a="pos", rcond=one, check=one)
+    np.testing.assert_allclose(x, wanted)
+    assert isinstance(linalg.svds(p, 1, verify=one, return_singular_vectors=type(one)(0)), np.ndarray)
+
+
+class _Table:
+    """What NumPy takes as an array, with a shape and no dtype, as tables of other packages."""
+
+    shape, ndim = (2, 2), 2
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([[4.0, 1], [1, 3]], dtype)
+
+
+def test_matrices_are_what_numpy_takes_as_arrays():
+    p = np.asarray(_Table())
+    for given in (_Table(), memoryview(p), p.tolist()):
+        assert linalg.matrix_norm(given, ord=2) == pytest.approx(np.linalg.norm(p, 2))
+        assert float(linalg.matrix_norm(given)) == pytest.approx(np.linalg.norm(p))
+        assert linalg.cond(given, 2) == pytest.approx(np.linalg.cond(p))
+        np.testing.assert_allclose(np.asarray(linalg.inv(given)), np.linalg.inv(p))
+
+
+@pytest.mark.parametrize("side", ["gen", "pos", "lower triangular"])
+@pytest.mark.parametrize("dtype", ["f2", "?", "i1", ">f4", ">c16"])
+def test_inv_takes_the_dtypes_that_solve_takes(side, dtype):
+    p = np.array([[4, 0], [0, 1]]).astype(dtype)
+    inverse = np.asarray(linalg.inv(p, assume_a=side))
+    assert inverse.dtype == linalg.solve(p, np.eye(2, dtype=inverse.dtype), assume_a=side).dtype
+    np.testing.assert_allclose(inverse, np.diag(1 / np.diagonal(p).astype(inverse.dtype)))
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda p: linalg.cond([[1, 2], [3]], 2), r"cond: x is \[\[1, 2\], \[3\]\]; .*rows of one length"),
+        (
+            lambda p: linalg.matrix_norm([[1, 2], [3]], ord=2),
+            r"matrix_norm: x is \[\[1, .*rows of one length",
+        ),
+        (lambda p: linalg.matrix_norm([[1, 2], [3]]), r"matrix_norm: x is \[\[1, 2\], .*rows of one length"),
+        (lambda p: linalg.cond(linalg.lu_factor(p), 2), "cond: a LuFactor, of several parts"),
+        (
+            lambda p: linalg.matrix_norm(linalg.lu_factor(p), ord=2),
+            "matrix_norm: a LuFactor, of several parts",
+        ),
+        (lambda p: linalg.cond(np.ma.array(p, mask=p > 3), 2), "cond: a masked array"),
+        (lambda p: linalg.inv(p.astype(object)), "inv: the matrix is ndarray of object; an Array"),
+        (lambda p: linalg.inv(p.astype("U")), "inv: the matrix is ndarray of <U32; an Array"),
+        (lambda p: linalg.inv(p.astype("g")), "inv: the matrix is ndarray of .*; an Array"),
+    ],
+)
+def test_what_is_no_matrix_is_refused_by_the_routine_that_was_called(call, told):
+    with pytest.raises((TypeError, fl.ShapeError), match=told):
+        call(np.array([[4.0, 1], [1, 3]]))

@@ -173,7 +173,7 @@ def test_a_plan_gives_the_seconds_of_every_spectrum(tmp_path):
     assert plan.most_seconds / plan.seconds == pytest.approx(plan.most_passes / plan.passes)
     assert "by its spectrum" in str(plan)
     fl.pca(X, 5, method="krylov")
-    assert fl.stats().passes <= plan.most_passes  # the worst spectrum that is known
+    assert fl.stats().passes <= plan.most_passes  # what it is counted for
     certain = fl.pca.plan(X, 5, method="gram")
     assert (certain.least_seconds, certain.most_seconds) == (0, 0)
     assert "spectrum" not in str(certain)

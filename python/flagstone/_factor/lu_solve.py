@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import shape_text
 from .._array.handle import Operand
-from .._errors.classes import ShapeError
+from .._errors.classes import NumericalError, ShapeError
 from .._expression.operand import lazy_operand
 from .._linalg.operands import as_factored
 from .._resume.openers import old_output, operand, told_values
@@ -78,6 +78,16 @@ class LuSolve(Routine[Any]):
         """Return flops and bytes, roughly."""
         (n, m), dtype = self.right.b.shape, self.lu.dtype
         return 2.0 * n * n * m * (4 if dtype.kind == "c" else 1), 1.5 * n * n * dtype.itemsize
+
+    def run(self) -> Any:
+        """Do it; the core's job is called lu_solve, and its error whoever was called."""
+        try:
+            return super().run()
+        except NumericalError as error:
+            if self.call.who == "lu_solve":
+                raise
+            said = str(error).removeprefix("lu_solve: ")
+            raise NumericalError(f"{self.call.who}: {said}", error.index) from None
 
     @property
     def beside(self) -> int:

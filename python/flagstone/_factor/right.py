@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand
-from .._errors.classes import ShapeError
+from .._errors.classes import NumericalError, ShapeError
 from .._errors.messages import shown
 from .._expression.expression import Expression, as_expression, cast
 from .._expression.operand import as_array, lazy_operand
@@ -20,7 +20,9 @@ from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import array_of
 from .._runtime.call import Call
 
-__all__ = ["Right", "checked_trans"]
+__all__ = ["Right", "checked_trans", "refuse_not_finite"]
+
+_LOOKED = 1 << 18  # elements at a time
 
 #: What is solved with: the matrix, its transpose, its adjoint.
 _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
@@ -61,6 +63,11 @@ class Right:
         self.place.chunks = tile
         self.place.reads = None if in_memory else [*self.b.reads, *beside]
 
+    def look(self, who: str) -> None:
+        """Refuse NaN and Inf of what lies in memory before a factorization; files as they are read."""
+        if self.b.values is not None:
+            refuse_not_finite(who, self.b.values.T if self.b.transposed else self.b.values)
+
     @staticmethod
     def is_stored(b: Any) -> bool:
         """Say whether right-hand sides are an Array, whose solution is one."""
@@ -92,8 +99,21 @@ def _matrix(call: Call, b: Any, dtype: np.dtype[Any]) -> Any:
     return values.astype(dtype)
 
 
+def refuse_not_finite(who: str, b: NDArray[Any]) -> None:
+    """Refuse right-hand sides with NaN or Inf in the words of the core's kernels; n m comparisons."""
+    step = max(1, _LOOKED // max(1, b.shape[1]))
+    for start in range(0, len(b), step):
+        bad = ~np.isfinite(b[start : start + step])
+        if bad.any():
+            row, col = np.argwhere(bad)[0]
+            raise NumericalError(
+                f"{who}: b has NaN or Inf at row {start + row}, column {col}; replace such values first.",
+                int(start + row) + 1,
+            )
+
+
 def checked_trans(who: str, trans: Any) -> int:
     """Return what is solved with: the matrix (0), its transpose (1), its adjoint (2)."""
-    if not isinstance(trans, (int, np.integer, str)) or trans not in _TRANS:
+    if not isinstance(trans, (int, np.integer, np.bool_, str)) or trans not in _TRANS:
         raise ShapeError(f"{who}: trans is {shown(trans)}; one of 0, 1, 2, 'N', 'T', 'C' is needed.")
     return _TRANS[trans]

@@ -287,7 +287,7 @@ def matmul(
     check_flags("matmul", complement=complement, accumulate=accumulate)
     alpha, beta = a_number("matmul", "alpha", alpha), a_number("matmul", "beta", beta)
     A, B, whole = _of_dtype(A, B, dtype)
-    over = Over(semiring, mask, complement, accumulate, whole)
+    over = Over(semiring, mask, bool(complement), bool(accumulate), whole)
     if isinstance(A, SparseArray) and isinstance(B, SparseArray):
         if alpha != 1 or beta or semiring != "plus_times" or accumulate:
             raise ShapeError(

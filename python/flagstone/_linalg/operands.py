@@ -18,7 +18,7 @@ from .._expression.reductions import Reduced
 from .._runtime.arguments import array_of, unmasked
 from .._runtime.call import Call
 
-__all__ = ["Vectors", "as_factored", "dimensions", "promoted"]
+__all__ = ["Vectors", "as_factored", "dimensions", "one_matrix", "promoted"]
 
 _MULTIPLIED = "fdFD?bhilqBHILQ"  # what BLAS multiplies, and what is exact
 
@@ -64,14 +64,22 @@ def promoted(call: Call, a: Any, b: Any) -> tuple[Any, Any]:
     return pair[0], pair[1]
 
 
+def one_matrix(who: str, name: str, given: Any) -> Any:
+    """Return what is stored or computed as it is, all else as an ndarray; TypeError of several parts."""
+    if hasattr(given, "_fields"):  # LuFactor, QrResult
+        made = type(given).__name__
+        raise TypeError(f"{who}: a {made}, of several parts, was given; a matrix is needed.")
+    if hasattr(given, "dtype") and hasattr(given, "shape"):
+        return unmasked(who, given)
+    return array_of(who, name, given)
+
+
 def as_factored(call: Call, given: Any) -> Any:
     """Return an operand in the dtype in which NumPy factors it: whole numbers as float64.
 
     What is on disk, or computed, is converted where it is loaded.
     """
-    if hasattr(given, "_fields"):  # LuFactor, QrResult
-        made = type(given).__name__
-        raise TypeError(f"{call.who}: a {made}, of several parts, was given; a matrix is needed.")
+    given = one_matrix(call.who, "the matrix", given)
     if isinstance(given, Array):
         if given.dtype.kind not in "biu" and given.dtype != np.float16:
             return given

@@ -23,6 +23,7 @@ __all__ = [
     "byte_count",
     "check_flags",
     "dtype_of",
+    "is_flag",
     "is_whole",
     "memory_bytes",
     "numbers_of",
@@ -193,10 +194,15 @@ def one_of(who: str, name: str, given: Any, *choices: str) -> str:
 Given = TypeVar("Given")
 
 
+def is_flag(given: Any) -> bool:
+    """Say whether it is a truth value, or 0 or 1: SciPy's cho_factor(a, lower=1) hands the 1 back."""
+    return isinstance(given, (bool, np.bool_)) or (is_whole(given) and operator.index(given) in (0, 1))
+
+
 def check_flags(who: str, **flags: object) -> None:
-    """Refuse what is no truth value: "no" would be true."""
+    """Refuse what is no truth value: "no" would be true. What is kept or told is its bool."""
     for name, value in flags.items():
-        if not isinstance(value, (bool, np.bool_)):
+        if not is_flag(value):
             raise TypeError(f"{who}: {name} is {shown(value)}; True or False is needed.")
 
 

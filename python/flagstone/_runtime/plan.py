@@ -67,7 +67,7 @@ class _Costs:
     def _more_passes(self) -> str:
         if self.most_passes <= self.passes:
             return ""
-        return f"; up to {self.most_passes} where its spectrum is as flat as noise"
+        return f"; up to {self.most_passes} where its spectrum is flat"
 
     def __str__(self) -> str:
         lines = [self.what, *(f"  {name:<13} {text}" for name, text in self._rows())]
@@ -104,8 +104,8 @@ class Plan(_Costs):
         Reads of the input. Where the count depends on the data: what a spectrum that falls like a power
         needs.
     most_passes : int
-        Reads of an input that is noise without any structure, the worst spectrum known. 0 where the count is
-        certain.
+        Reads of an input whose spectrum is flat: for `pca` noise without any structure; for iterations the
+        count after which they give up. 0 where the count is certain.
     least_seconds, most_seconds : float
         Of an input of low rank, and of `most_passes`; 0 where the count of passes is certain.
     bytes_read, bytes_written : int

@@ -78,7 +78,7 @@ class _Estimate:
         made = Array(_core.planned_array([self.n, self.n], self.dtype.name, [tile, tile]))
         return LuFactor(made, np.arange(self.n)) if general else made
 
-    def solving(self, factor: Any, b: Any, trans: int = 0, out: Any = None) -> Routine[Any]:
+    def solving(self, factor: Any, b: Any, trans: int = 0, out: Any = None) -> LuSolve | Solve:
         """Return the checked call of one solve: with A, or with its adjoint (2)."""
         call = self._again()
         if self.kind == "gen":
@@ -188,9 +188,9 @@ class Conditioned:
     def __init__(self, call: Call, a: Any, b: Any, assume_a: str, out: Any) -> None:
         self.estimate = _Estimate(call, a, assume_a)
         self.b, self.out = b, out
-        self._solve(self.estimate.planned_factor())  # whether it conforms
+        self.right = self._solve(self.estimate.planned_factor()).right  # whether it conforms
 
-    def _solve(self, factor: Any) -> Routine[Any]:
+    def _solve(self, factor: Any) -> LuSolve | Solve:
         return self.estimate.solving(factor, self.b, 0, self.out)
 
     @property
@@ -212,6 +212,7 @@ class Conditioned:
         """Do it; the estimate first, for `out` may be the matrix, which is read where there is no factor."""
         one = self.estimate
         one.call.check_chain(self.least())
+        self.right.look(one.call.who)
         one.make()
         condition = one.value()
         one.tell(self.what)

@@ -17,10 +17,9 @@ from .._factor.cholesky import cholesky_call
 from .._factor.lu import LuFactor, lu_call
 from .._lazy.creation import eye
 from .._lazy.structure import triangular_side
-from .._linalg.operands import dimensions
+from .._linalg.operands import dimensions, one_matrix
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
-from .._runtime.arguments import array_of
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import At, Prepared, Routine, routine
@@ -218,11 +217,15 @@ def inv(
     as many); of an upper triangle n³, of a lower one n³/3, where chunks above the diagonal are absent.
     Where A⁻¹ B is wanted, `solve` takes less and is more accurate.
     """
-    given = a if hasattr(a, "dtype") else array_of("inv", "the matrix", a)
+    call, given = Call("inv", memory), one_matrix("inv", "the matrix", a)
     if dimensions(given) != 2:
         raise ShapeError(f"inv: the matrix has {dimensions(given)} dimensions; 2 are needed.")
-    dtype = np.result_type(given.dtype, np.float32 if given.dtype.kind in "fc" else np.float64)
-    call, identity = Call("inv", memory), eye(given.shape[0], dtype=dtype)
+    dtype = np.dtype(given.dtype).newbyteorder("=")
+    if dtype.kind in "biu" or dtype == np.float16:  # as `as_factored` takes it
+        dtype = np.dtype(np.float64)
+    if dtype.char not in "fdFD":
+        matrix(call, given)  # which says what is needed
+    identity = eye(given.shape[0], dtype=dtype)
     side = triangular_side(given) if kind_of(call, assume_a) == "gen" else kind_of(call, assume_a)
     if side == "lower":
         return _LowerInverse(call, given, identity, out)

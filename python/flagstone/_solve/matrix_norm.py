@@ -10,12 +10,13 @@ import numpy as np
 
 from .. import _core
 from .._array.array import shape_text
-from .._errors.classes import ShapeError
+from .._errors.classes import ConvergenceError, ShapeError
 from .._expression.compute import compute
 from .._expression.expression import as_expression, from_ufunc
 from .._expression.reductions import Reduced
 from .._factor.qr import qr
 from .._linalg import norms
+from .._linalg.operands import one_matrix
 from .._output.create import from_numpy
 from .._output.place import check_out
 from .._runtime.call import Call
@@ -38,14 +39,15 @@ _SAFE = 256
 
 
 def _most_passes(n: int) -> int:
-    """Return the reads within which a spectrum without any gap is told apart, n values at even distances.
+    """Return the reads within which n values are told apart that lie like cosines of even angles.
 
-    A read multiplies the residual by exp(-2 sqrt(g)), g = 2 b / n of b columns (Chebyshev polynomials of the
-    block Krylov space, Musco and Musco 2015); a quarter more and three. Noise, whose edge is sparser, takes
-    fewer.
+    So lie those of second differences and of paths: between the largest and the value after b columns lies
+    1 - cos(pi b / (2 n)) of it, of squares sin(pi b / (2 n))^2. A read multiplies the residual by
+    exp(-2 sqrt(g)) of such a gap g (Chebyshev polynomials of the block Krylov space, Musco and Musco 2015); a
+    quarter more and three. Even distances and noise, whose edges are sparser, take fewer.
     """
-    gap = min(1.0, 2 * _BLOCK / n)
-    reads = math.ceil(math.log(0.5 / _TOL**2) / (4 * math.sqrt(gap)))
+    root = math.sin(math.pi / 2 * min(1.0, _BLOCK / n))
+    reads = math.ceil(math.log(0.5 / _TOL**2) / (4 * root))
     return min(_MOST_PASSES, math.ceil(1.25 * reads) + 3)
 
 
@@ -54,7 +56,7 @@ class _TwoNorm:
 
     def __init__(self, call: Call, x: Any, keepdims: bool, out: Any) -> None:
         self.call, self.out = call, out
-        self.x = x if hasattr(x, "shape") else np.asarray(x)
+        self.x = x
         if hasattr(self.x, "tocsr") and not isinstance(self.x, SparseArray):
             self.x = from_blocks([self.x])
         shape = tuple(self.x.shape)
@@ -161,9 +163,22 @@ class _TwoNorm:
         first, exponent = stats(), math.frexp(size)[1]
         # A power of two changes no digits; one of 2^1073 is no number.
         by = 0 if abs(exponent) <= _SAFE else max(-1000, min(1000, -exponent))
-        value = self._searched(self._multiplied(2.0**by) if by else self.x)
+        try:
+            value = self._searched(self._multiplied(2.0**by) if by else self.x)
+        except ConvergenceError as error:
+            raise self._not_told_apart(float(np.ldexp(error.partial.s[0], -by))) from None
         remember(current(), self._together([first, stats()]))
         return float(np.ldexp(value, -by))
+
+    def _not_told_apart(self, reached: float) -> ConvergenceError:
+        """Return the error of values that are too close; its `partial` is what was reached."""
+        error = ConvergenceError(
+            f"matrix_norm: ord is 2 and the largest singular values of x are too close to be told apart in "
+            f"{_most_passes(min(self.x.shape))} reads; take svds(x, 1) with a larger tol, as 1e-4 (the value "
+            "reached, a lower bound, is the error's `partial`)."
+        )
+        error.partial = reached
+        return error
 
     def _multiplied(self, factor: float) -> Any:
         if isinstance(self.x, SparseArray):
@@ -214,7 +229,7 @@ def matrix_norm(
         columns.
     ConvergenceError
         `ord` is 2 and the value was not found within ``plan.most_passes`` reads: the largest singular values
-        are closer than those of noise, and than n values at even distances.
+        are closer than those of second differences, or n is beyond 2000; `partial` is the value reached.
     BudgetError
         The limit is too small; names the least that works.
 
@@ -228,10 +243,11 @@ def matrix_norm(
     overflow or underflow; then `svds` of one value to a residual of 1e-8 of it, which leaves the value about
     its square over the gap: 4 m n flops a read and vector of a block of 16. The reads depend on the spectrum:
     ``matrix_norm.plan(x, ord=2)`` states the usual count (`passes`) and the count after which the call gives
-    up (`most_passes`, about 11 sqrt(n / 32) of n = min(m, n) values at even distances; noise takes fewer).
-    ``stats().passes`` says what they were. Of a complex x one read for the magnitude, R of a QR, and its
-    singular values in memory.
+    up (`most_passes`, about 0.45 n of n = min(m, n) values that lie like those of second differences, 1000 at
+    most; noise takes fewer). ``stats().passes`` says what they were. Of a complex x one read for the
+    magnitude, R of a QR, and its singular values in memory.
     """
+    x = one_matrix("matrix_norm", "x", x)
     if ord == 2:
         return _TwoNorm(Call("matrix_norm", memory), x, keepdims, out)
     return norms.prepared(x, keepdims, ord, out, memory)

@@ -19,7 +19,7 @@ from .._expression.operand import lazy_operand
 from .._factor.cholesky import cholesky_call
 from .._factor.lu import LuFactor, lu_call
 from .._factor.lu_solve import LuSolve
-from .._factor.right import Right
+from .._factor.right import Right, refuse_not_finite
 from .._lazy.structure import hermitian
 from .._linalg.matmul import matmul
 from .._linalg.norms import matrix_norm
@@ -148,6 +148,7 @@ class Mixed:
     def _refined(self) -> tuple[NDArray[Any] | None, str]:
         """Return the solution, or None and why there is none."""
         b = np.asarray(self.b).astype(self.dtype).reshape(self.n, self.sides)
+        refuse_not_finite(self.call.who, b)
         norm = float(np.asarray(matrix_norm(self.seen, ord=np.inf, memory=self.call.memory)))
         self.done.append(stats())
         try:

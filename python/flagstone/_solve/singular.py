@@ -18,6 +18,7 @@ from .._factor.qr import qr
 from .._lazy.creation import planned
 from .._lazy.structure import triangular
 from .._linalg.matmul import matmul
+from .._linalg.operands import one_matrix
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import Routine, least_of
@@ -36,10 +37,11 @@ _USUAL = 15  # passes of such a block, each two reads of R
 
 def spectral(call: Call, x: Any) -> _InMemory | _Extremes:
     """Return the checked arguments of one condition number."""
-    shape = tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
+    x = one_matrix(call.who, "x", x)
+    shape = tuple(x.shape)
     if len(shape) != 2 or not min(shape):
         raise ShapeError(f"cond: x is {shape_text(shape)}; a matrix with elements is needed.")
-    tall = x if shape[0] >= shape[1] else (x if hasattr(x, "T") else np.asarray(x)).T
+    tall = x if shape[0] >= shape[1] else x.T
     return (_InMemory if min(shape) <= _MOST else _Extremes)(call, tall, shape[0] < shape[1])
 
 
@@ -54,10 +56,10 @@ class _InMemory:
 
     def __init__(self, call: Call, x: Any, turned: bool) -> None:
         self.call, self.x, self.turned = call, x, turned
-        dtype = np.dtype(x.dtype) if hasattr(x, "dtype") else np.asarray(x).dtype
+        dtype = np.dtype(x.dtype)
         factored = dtype.kind in "fc" and dtype != np.float16  # the others in float64
         item = dtype.itemsize if factored else 8
-        self.held = _COPIES * np.shape(x)[1] ** 2 * item
+        self.held = _COPIES * x.shape[1] ** 2 * item
 
     def least(self, beside: int = 0) -> int:
         """Return the least limit: of the QR, and of the singular values after it."""

@@ -99,6 +99,11 @@ class _SolveDefinite(Solve):
         self.operation = call.who if call.who in ("solve", "inv") else ""
         call.scratch_bytes["factor"] = matrix.shape[0] ** 2 * matrix.dtype.itemsize
 
+    def run(self) -> Any:
+        """Look at the right-hand sides, then factor."""
+        self.right.look(self.call.who)
+        return super().run()
+
     def how(self, job: Any) -> How:
         return How("Cholesky")
 

@@ -55,7 +55,7 @@ class Eigsh(Routine[Any]):
         self.k = int(k)
         self.asked = recorded(
             self.start, which=which, tol=tol, method=method, block=block, ncv=ncv, keep=keep, maxiter=maxiter,
-            passes=passes, seed=seed, verify=verify, return_eigenvectors=return_eigenvectors,
+            passes=passes, seed=seed, verify=verify, return_eigenvectors=self.vectors,
         )  # fmt: skip
         self.place = GroupPlace(
             call, out, "vectors", ["row", "pair"], (A.n, self.k), A.dtype,

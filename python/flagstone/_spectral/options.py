@@ -75,6 +75,7 @@ def recorded(start: NDArray[Any] | None, **options: Any) -> dict[str, Any]:
         name: value for name, value in options.items() if isinstance(value, (str, bool)) or value is None
     }
     told |= {name: float(value) for name, value in options.items() if name == "tol"}
+    told |= {name: bool(value) for name, value in options.items() if name == "verify"}
     told |= {name: int(value) for name, value in options.items() if name not in told}
     return told | {"v0": None if start is None else memory_identity(start)}
 

@@ -19,7 +19,7 @@ from .._output.replaceable import check_path
 from .._resume.identity import identity
 from .._resume.openers import operand
 from .._resume.registers import Again, resumable
-from .._runtime.arguments import unmasked
+from .._runtime.arguments import is_flag, unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._sparse.array import SparseArray
@@ -45,7 +45,9 @@ class Svds(Routine[Any]):
         self, call: Call, A: Any, k: int, wanted: bool | str, v0: ArrayLike | None, out: Any, memory: Any,
         **options: Any,
     ) -> None:  # fmt: skip
-        if wanted not in (True, False, "u", "vh"):
+        if is_flag(wanted):
+            wanted = bool(wanted)
+        elif not isinstance(wanted, str) or wanted not in ("u", "vh"):
             raise ShapeError(
                 f"{call.who}: return_singular_vectors is {wanted!r}; choose True, False, 'u' or 'vh'."
             )
