@@ -97,7 +97,7 @@ result = told() | {"digest": digest("f.zarr")}
 
 
 def test_kernels_that_differ_in_a_late_digit_are_two():
-    """Else a killed loop would go on with the other one: NumPy prints eight digits, or as many as are asked."""
+    """Else a killed loop would go on with the other one: NumPy prints eight digits, or what is asked."""
 
     def told(factor):
         of = StepField("test", 1, np.dtype("f8"), 1, 0, [])
