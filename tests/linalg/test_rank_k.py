@@ -318,6 +318,16 @@ def test_beside_a_triangle_everything_is_zero(tmp_path, uplo, n):
     np.testing.assert_array_equal(both, half(both))
 
 
+@pytest.mark.parametrize(("dtype", "missing"), [("f4", 1e300), ("f4", -1e39), ("f2", 1e5), ("c8", 1e300j)])
+def test_a_code_beyond_the_dtype_is_refused(dtype, missing):
+    x = np.array([[1, np.inf], [2, 3]], dtype)
+    with pytest.raises(fl.ShapeError, match=f"missing is .* and A {x.dtype}, which cannot hold it"):
+        rank_k_update(x, missing=missing)
+    assert np.isfinite(
+        np.asarray(rank_k_update(x, missing=np.inf, dtype="f4" if dtype == "f2" else None))
+    ).all()
+
+
 @pytest.mark.parametrize("missing", [0.5, 300, -200, np.nan, 1j])
 def test_a_code_that_the_dtype_cannot_hold_is_refused(missing):
     x = np.array([[0, 1, 2], [2, 1, 0]], "int8")

@@ -171,16 +171,22 @@ def _gaps(who: str, given: Expression, missing: Any) -> Expression | None:
     code = a_number(who, "missing", missing)
     if code != code and given.dtype.kind in "fc":
         return from_ufunc(np.isnan, (given,))
-    if given.dtype.kind in "biu":
-        info = (0, 1) if given.dtype.kind == "b" else (np.iinfo(given.dtype).min, np.iinfo(given.dtype).max)
-        if not (np.isrealobj(code) and info[0] <= code <= info[1] and int(code) == code):
-            raise ShapeError(
-                f"{who}: missing is {shown(missing)} and A {given.dtype}, which cannot hold it; give a code "
-                "that A may hold, or leave missing out."
-            )
-    if np.iscomplexobj(code) and given.dtype.kind != "c":
+    if np.iscomplexobj(code) and given.dtype.kind in "f":
         raise ShapeError(f"{who}: missing is {shown(missing)} and A {given.dtype}; a real number is needed.")
+    if not _holds(given.dtype, code):
+        raise ShapeError(
+            f"{who}: missing is {shown(missing)} and A {given.dtype}, which cannot hold it; give a code "
+            "that A may hold, or leave missing out."
+        )
     return from_ufunc(np.equal, (given, given.dtype.type(code)))
+
+
+def _holds(dtype: np.dtype[Any], code: Any) -> bool:
+    if dtype.kind in "biu":
+        info = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return bool(np.isrealobj(code) and info[0] <= code <= info[1] and int(code) == code)
+    with np.errstate(over="ignore"):
+        return bool(np.isinf(code) or not np.isinf(dtype.type(code)))
 
 
 def _means(given: Expression, gaps: Expression) -> NDArray[Any]:

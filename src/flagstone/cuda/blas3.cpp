@@ -222,7 +222,7 @@ void run_trsm(Work& work) {
   const auto& form = work.call.value_as<call::Factor>();
   const Tile a = work.at(0), b = work.turned(1);
   if (work.runs()) {
-    if (!form.place.who.empty() && !form.unit) find_zero(work.stream(), diagonal_of(a), work.slot->word());
+    if (!form.place.who.empty() && !form.unit) find_bad_pivot(work.stream(), diagonal_of(a), work.slot->word());
     if (work.call.operands().size() > 2) copy(work.stream(), diagonal_of(a), work.at(2));
   }
   if (count(b.shape) == 0) return;
@@ -262,7 +262,11 @@ void run_trsm(Work& work) {
 }
 
 void trsm_verdict(const Call& call, std::span<const Tile>, Found found) {
-  if (found != nothing_found) call::refuse_zero_pivot(call.value_as<call::Factor>().place, static_cast<Index>(found));
+  if (found == nothing_found) return;
+  const call::Place& place = call.value_as<call::Factor>().place;
+  const auto i = static_cast<Index>(found / 2);
+  if (found % 2 == 0) call::refuse_zero_pivot(place, i);
+  call::refuse_not_finite(place, i, i);
 }
 
 }  // namespace flagstone::cuda

@@ -11,9 +11,11 @@ constexpr unsigned threads = 256;
 unsigned blocks_of(Index n) { return static_cast<unsigned>(std::clamp<Index>(ceil_div(n, threads), 1, 1024)); }
 
 template <class T>
-__global__ void find_zero_kernel(const std::byte* data, Index n, Index step, Found* zero) {
-  for (Index i = blockIdx.x * Index{blockDim.x} + threadIdx.x; i < n; i += Index{gridDim.x} * blockDim.x)
-    if (is_zero(*reinterpret_cast<const T*>(data + i * step))) atomicMin(zero, static_cast<Found>(i));
+__global__ void find_bad_pivot_kernel(const std::byte* data, Index n, Index step, Found* bad) {
+  for (Index i = blockIdx.x * Index{blockDim.x} + threadIdx.x; i < n; i += Index{gridDim.x} * blockDim.x) {
+    const T pivot = *reinterpret_cast<const T*>(data + i * step);
+    if (is_zero(pivot) || !finite(pivot)) atomicMin(bad, static_cast<Found>(2 * i + (is_zero(pivot) ? 0 : 1)));
+  }
 }
 
 template <class T>
@@ -86,11 +88,11 @@ bool has_kernels() {
   return there;
 }
 
-void find_zero(cudaStream_t stream, const Tile& vector, Found* zero) {
+void find_bad_pivot(cudaStream_t stream, const Tile& vector, Found* bad) {
   const Index n = vector.shape[0];
   if (n == 0) return;
   with_number(vector.dtype, [&]<class T>(T) {
-    find_zero_kernel<T><<<blocks_of(n), threads, 0, stream>>>(vector.data, n, vector.strides[0], zero);
+    find_bad_pivot_kernel<T><<<blocks_of(n), threads, 0, stream>>>(vector.data, n, vector.strides[0], bad);
   });
   launched();
 }

@@ -41,8 +41,8 @@ void mirror_within(cudaStream_t stream, const Tile& tile, bool conjugate);
 /// to(i, j) := 1 where i + row == j, else 0.
 void set_identity(cudaStream_t stream, Index row, const Tile& to);
 
-/// zero: the first element of the vector that is zero.
-void find_zero(cudaStream_t stream, const Tile& vector, Found* zero);
+/// bad: twice the place of the first element of the vector that is zero; one more of one that is NaN or Inf.
+void find_bad_pivot(cudaStream_t stream, const Tile& vector, Found* bad);
 /// minor: the order, less one, of the first leading minor that is not positive: what `info` says, or the first pivot
 /// before it that is not positive and finite.
 void find_minor(cudaStream_t stream, const Tile& diagonal, const int* info, Found* minor);

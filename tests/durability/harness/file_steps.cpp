@@ -286,12 +286,12 @@ ssize_t preadv64(int fd, const iovec* vectors, int count, off_t offset) {
 ssize_t preadv(int fd, const iovec* vectors, int count, off_t offset) { return preadv64(fd, vectors, count, offset); }
 
 // Steps like others that reach no disk: a kill takes nothing from what the kernel has, and what a disk without power
-// keeps is the model's to say. Half of a commit's time would be theirs.
+// keeps is the model's to say. Half of a commit's time would be theirs. A descriptor that is none is refused (EBADF).
 int fdatasync(int fd) {
-  return changed(fd, sync_, 0, 0, 0, [] { return 0; });
+  return changed(fd, sync_, 0, 0, 0, [&] { return ::fcntl(fd, F_GETFD) < 0 ? -1 : 0; });
 }
 int fsync(int fd) {
-  return changed(fd, sync_, 1, 0, 0, [] { return 0; });
+  return changed(fd, sync_, 1, 0, 0, [&] { return ::fcntl(fd, F_GETFD) < 0 ? -1 : 0; });
 }
 int ftruncate64(int fd, off_t bytes) noexcept {
   return changed(fd, resize, static_cast<std::uint64_t>(bytes), 0, 0,
