@@ -19,7 +19,8 @@ from benchmarks.factor import lapack
 from benchmarks.harness import harness
 
 SIZE = 8  # bytes of a float64
-RHO = 0.95
+#: 0.95 makes entries of 1e-150 and less, whose products are subnormal: a hundredfold slower, ours and LAPACK's.
+RHO = 0.99
 TIME_TARGET = {4: "<= 1.05", 8: "<= 1.12"}
 
 
