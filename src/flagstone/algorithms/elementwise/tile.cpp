@@ -10,6 +10,10 @@ namespace {
 
 constexpr std::uint64_t tile_bytes = 4 * MiB;  // of the widest array: one request of this size fills a disk
 constexpr std::uint64_t most_bytes = 32 * MiB;
+/// A chunk of so many bytes is a tile: read alone it is one run of memory. Beside a neighbour its rows lie apart, and
+/// the kernel splits a request where a device's list of places ends (254 places for virtio: 4 KiB rows made of each
+/// MiB two requests, the second of 8 KiB, and of 1.0 GB/s 0.5).
+constexpr std::uint64_t whole_request = MiB;
 constexpr std::size_t short_run = 256 * KiB;  // requests below it cost more than their bytes
 
 /// Chunks of an operand along the pass's dimensions; 0: it does not say.
@@ -100,7 +104,8 @@ Shape choose_tile(const Pass& pass) {
   Shape unit = lead.chunks, box(dims, 1);
   for (std::size_t d = 0; d < dims; ++d)
     unit[d] = std::min(std::max<Index>(unit[d], 1), std::max<Index>(pass.shape[d], 1)), box[d] = unit[d];
-  grow(box, unit, pass.shape, item, tile_bytes, lead.flat && lies_backward(pass));
+  if (lead.flat || bytes_of(unit, item) < whole_request)
+    grow(box, unit, pass.shape, item, tile_bytes, lead.flat && lies_backward(pass));
   // Whole rows for operands whose layout has short runs otherwise (.npy).
   for (const Operand& operand : pass.operands) {
     if (operand.array.in_memory() || box.empty()) continue;
