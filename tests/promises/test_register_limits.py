@@ -13,8 +13,10 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -39,22 +41,36 @@ def register_data(tmp_path_factory):
     shutil.rmtree(folder)
 
 
-def run(name: str, cases: list[list], folder: Path, timeout: float | None = 300) -> list[list[dict]]:
-    """What measure.py says of each case: refused, refused again, then one run for each step."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tests/support/register/measure.py"), name, json.dumps(cases)],
-        cwd=folder,
-        env={
-            **unsynced.environment(),
-            "PYTHONPATH": os.pathsep.join(p for p in (os.environ.get("PYTHONPATH"), str(ROOT)) if p),
-        },
-        capture_output=True,
+@pytest.fixture(scope="module")
+def measurer(register_data):
+    """The process of measure.py, which forks one for each entry that it is asked for."""
+    path = os.pathsep.join(p for p in (os.environ.get("PYTHONPATH"), str(ROOT)) if p)
+    with subprocess.Popen(
+        [sys.executable, str(ROOT / "tests/support/register/measure.py")],
+        cwd=register_data,
+        env={**unsynced.environment(), "PYTHONPATH": path},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=timeout,
-        check=False,
-    )
-    assert done.returncode == 0, (name, cases, done.stderr[-3000:])
-    return [json.loads(line) for line in done.stdout.splitlines()]
+        start_new_session=True,
+    ) as process:
+        yield process
+        process.stdin.close()
+
+
+def run(measurer: subprocess.Popen[str], name: str, cases: list[list], timeout: float) -> list[list[dict]]:
+    """What measure.py says of each case: refused, refused again, then one run for each step."""
+    late = threading.Timer(timeout, os.killpg, (measurer.pid, signal.SIGKILL))
+    late.start()
+    print(json.dumps([name, cases]), file=measurer.stdin, flush=True)
+    told, line = [], ""
+    for line in measurer.stdout:
+        if line.startswith("ended"):
+            break
+        told.append(line)
+    late.cancel()
+    assert line == "ended 0\n", (name, cases, line)  # it printed why, or was killed: too late
+    return [json.loads(line) for line in told]
 
 
 def faults(name: str, told: Iterable[list[dict]]) -> list[str]:
@@ -93,17 +109,17 @@ def drawn(name: str) -> list:
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_a_draw_of_limits(register_data, name):
+def test_a_draw_of_limits(measurer, name):
     case = drawn(name)
-    found = faults(name, run(name, [case], register_data))
+    found = faults(name, run(measurer, name, [case], 300))
     assert not found, f"FLAGSTONE_TEST_SEED={SEED}, case {case}:\n" + "\n".join(found)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENTRIES)
-def test_every_limit(register_data, name, capsys):
+def test_every_limit(measurer, name, capsys):
     cases = [[variant, workers, ALL] for variant in ENTRIES[name].variants for workers in (1, 2, 3, 4)]
-    told = run(name, cases, register_data, timeout=None)
+    told = run(measurer, name, cases, 36_000)
     found = faults(name, told)
     with capsys.disabled():
         print(f"\n{name}: {sum(map(len, told))} calls under limits, {len(found)} faults")

@@ -1,14 +1,22 @@
-"""Runs cases of one entry in a process of its own and prints what each held: ``measure.py NAME CASES``."""
+"""Runs cases of entries, each entry in a process of its own, and prints what each held.
+
+A line of standard input names an entry and its cases (JSON). Its process is forked from this one, which has
+imported and warmed up what a first call would: that takes 2 s of a processor, a fork a hundredth of it. No
+worker of ours has started before a fork; OpenBLAS and Arrow end and restart theirs around it.
+"""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
 import io
 import json
+import os
 import pkgutil
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import Any
@@ -118,8 +126,24 @@ def cases(name: str, variant: str, workers: int, steps: list[int] | str) -> list
     return [first, refused, *runs]
 
 
+def answer(name: str, asked: list[list[Any]]) -> None:
+    """Run an entry's cases, print a line for each, and leave as an interpreter does."""
+    try:
+        warm_up()  # what is mapped from files a fork leaves out
+        for case in asked:
+            print(json.dumps(cases(name, *case)), flush=True)
+        atexit._run_exitfuncs()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     load_modules()
-    for case in json.loads(sys.argv[2]):
-        print(json.dumps(cases(sys.argv[1], *case)), flush=True)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            answer(*json.loads(line))
+        print(f"ended {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}", flush=True)
