@@ -266,6 +266,24 @@ def test_convert_names_its_own_option(tmp_path):
     fails("convert", "nope", "x.npy", folder=tmp_path, words=["nope", "does not exist"])
 
 
+def test_convert_edges(tmp_path):
+    (tmp_path / "e.txt").write_text("# from to\n70 50\n50 70\n50 50\n90 70\n")
+    run(
+        "convert", "e.txt", "g.zarr", "--edges", "--symmetric", "--duplicates", "first", "--dense-ids",
+        "--no-loops", "--layout", "triangle", folder=tmp_path,
+    )  # fmt: skip
+    found = fl.open(tmp_path / "g.zarr")
+    assert found.layout == "triangle"
+    np.testing.assert_array_equal(found.to_scipy().toarray(), [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    np.testing.assert_array_equal(np.load(tmp_path / "g-ids.npy"), [50, 70, 90])
+    options = ["--edges", "--dense-ids"]
+    fails("convert", "e.txt", "h.zarr", "--symmetric", folder=tmp_path, words=["--edges"])
+    fails("convert", "e.txt", "h.docx", *options, folder=tmp_path, words=["h.docx"])
+    (tmp_path / "g-ids.npy").rename(tmp_path / "h-ids.npy")
+    fails("convert", "e.txt", "h.zarr", *options, folder=tmp_path, words=["h-ids.npy", "--overwrite"])
+    assert not (tmp_path / "h.zarr").exists()
+
+
 def test_json_of_an_error_keeps_stdout_clean(tmp_path):
     done = subprocess.run(
         [FLAGSTONE, "info", "absent.npy", "--json"], cwd=tmp_path, capture_output=True, text=True, check=False

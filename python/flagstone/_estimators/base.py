@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .._runtime.arguments import whole_number
 from .._runtime.runtime import Runtime, current, named_quota
 from .validation import same_features
 
-__all__ = ["Estimator", "NotFittedError", "Regressor", "Transformer", "runtime_of"]
+__all__ = ["Estimator", "NotFittedError", "Regressor", "Transformer", "runtime_of", "seed_of"]
 
 Self = TypeVar("Self", bound="Estimator")
 
@@ -169,6 +170,16 @@ class Estimator:
 def runtime_of(model: Estimator) -> contextlib.AbstractContextManager[None]:
     """Let calls inside keep a model's limit and scratch, where it has its own: for what computes for it."""
     return model._runtime()
+
+
+def seed_of(model: Any) -> int:
+    """Return the seed of a model's `random_state`: 0 of None; of a generator a number that it draws."""
+    state = model.random_state
+    if isinstance(state, np.random.RandomState):
+        return int(state.randint(1 << 31))
+    if isinstance(state, np.random.Generator):
+        return int(state.integers(1 << 31))
+    return 0 if state is None else whole_number(type(model).__name__, "random_state", state, 0, (1 << 64) - 1)
 
 
 class Regressor(Estimator):

@@ -18,7 +18,7 @@ from .._factor.qr import qr
 from .._linalg.matmul import matmul
 from .._runtime.routine import planned_by
 from .._sparse.array import SparseArray
-from .base import Transformer
+from .base import Transformer, seed_of
 from .validation import feature_names, points
 
 __all__ = ["PCA", "TruncatedSVD", "count_of"]
@@ -40,7 +40,7 @@ class _Fit:
         model = self.model
         return {
             "center": model._centred, "method": model.method, "tol": model.tol,
-            "seed": int(model.random_state or 0),
+            "seed": seed_of(model),
         }  # fmt: skip
 
     def plan(self) -> Any:
@@ -197,8 +197,8 @@ class PCA(_Components):
         How many; default: as many as there are points or coordinates.
     method, tol
         As of `flagstone.pca`.
-    random_state : int, optional
-        Seed of the random start.
+    random_state : int, RandomState or Generator, optional
+        Seed of the random start, or what draws it.
     memory, scratch : optional
         Limit and scratch directory of every call; default: those of the runtime in use.
 
@@ -310,8 +310,8 @@ class TruncatedSVD(_Components):
         How many.
     method, tol
         As of `flagstone.pca`.
-    random_state : int, optional
-        Seed of the random start.
+    random_state : int, RandomState or Generator, optional
+        Seed of the random start, or what draws it.
     memory, scratch : optional
         Limit and scratch directory of every call; default: those of the runtime in use.
 
