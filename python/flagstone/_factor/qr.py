@@ -23,7 +23,7 @@ from .._resume.registers import Again, resumable
 from .._runtime.arguments import array_of, one_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .lu import LuResult, opened_lu
+from .lu import LuFactor, LuResult, opened_lu, opened_lu_factor
 from .reflectors import QrFactor, opened_qr, reflectors_place
 
 __all__ = ["QrResult", "lq", "matrix_operand", "open_factor", "qr"]
@@ -241,8 +241,8 @@ def _lq_again(path: str, told: dict[str, Any]) -> Again:
     return _again(lq, path, told)
 
 
-def open_factor(path: str | os.PathLike[str]) -> QrFactor | LuResult:
-    """Open a factor that ``lu(a, out=path)``, or qr or lq with ``mode="raw"``, left.
+def open_factor(path: str | os.PathLike[str]) -> QrFactor | LuResult | LuFactor:
+    """Open a factor that ``lu(a, out=path)``, `lu_factor`, or qr or lq with ``mode="raw"`` left.
 
     Parameters
     ----------
@@ -251,17 +251,17 @@ def open_factor(path: str | os.PathLike[str]) -> QrFactor | LuResult:
 
     Returns
     -------
-    QrFactor or LuResult
+    QrFactor, LuResult or LuFactor
         As it was returned then.
 
     Raises
     ------
     FormatError
-        The group holds no factor: one array, as `cholesky` and `lu_factor` store it, or an explicit Q.
+        The group holds no factor: one array, as `cholesky` stores it, or an explicit Q.
 
     Notes
     -----
-    Reads the metadata of three arrays, and of an LU the n numbers of p.
+    Reads the metadata of two or three arrays, and of an LU the n numbers of p or piv.
     """
     where = os.fspath(path)
     text, _, _ = _core.open_group(where)
@@ -270,12 +270,14 @@ def open_factor(path: str | os.PathLike[str]) -> QrFactor | LuResult:
         return opened_qr(where, about["qr"])
     if "lu" in about:
         return opened_lu(where, about["lu"])
+    if about.get("routine") == "lu_factor":
+        return opened_lu_factor(where)
     if about.get("routine") in ("qr", "lq"):
         raise FormatError(
             f"open_factor: '{where}' holds Q and {'L' if about['routine'] == 'lq' else 'R'} as arrays; open "
             "each by its name in the group, or give the path of a factor with mode='raw'."
         )
     raise FormatError(
-        f"open_factor: '{where}' holds no factor of several parts; give the path that was out= of lu, or of "
-        "qr or lq with mode='raw' (cholesky and lu_factor store one array, for open; piv is the caller's)."
+        f"open_factor: '{where}' holds no factor of several parts; give the path that was out= of lu or "
+        "lu_factor, or of qr or lq with mode='raw' (cholesky stores one array, for open)."
     )
