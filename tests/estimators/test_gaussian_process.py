@@ -229,6 +229,29 @@ def test_the_cosine_of_very_short_points_is_the_matrixs():
         np.testing.assert_allclose(made, wanted, rtol=1e-10)
 
 
+def test_points_on_disk_that_are_not_finite_are_named_by_the_fit(tmp_path):
+    x, y = soundings(300)
+    x[271, 1] = np.inf
+    for model in (GaussianProcessRegressor("rbf", alpha=0.1), KernelRidge(kernel="linear")):
+        with pytest.raises(
+            fl.NumericalError, match=rf"^{type(model).__name__}: X has NaN or Inf at row 271, column 1;"
+        ):
+            model.fit(fl.from_numpy(x, str(tmp_path / "x.zarr"), overwrite=True), y)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_fit_that_fails_leaves_the_model_as_it_was(tmp_path, kept):
+    x, y = soundings(60)
+    model = GaussianProcessRegressor("rbf", alpha=0.1, out=tmp_path / "gp.zarr" if kept else None).fit(x, y)
+    mean, std = model.predict(x[:5], return_std=True)
+    model.alpha = 0
+    with pytest.raises(fl.NumericalError, match="^GaussianProcessRegressor: the matrix is not positive"):
+        model.fit(np.zeros_like(x), y)
+    again = model.predict(x[:5], return_std=True)
+    assert np.array_equal(again[0], mean)
+    assert np.array_equal(again[1], std)
+
+
 def test_a_point_at_the_origin_has_no_direction():
     x, y = soundings(40)
     model = GaussianProcessRegressor("cosine", alpha=0.1).fit(x, y)
