@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._errors.classes import NumericalError
 from .._estimators.base import Regressor
@@ -17,8 +17,9 @@ __all__ = ["KernelRegressor"]
 class KernelRegressor(Regressor):
     """A regressor whose weights solve (K + alpha I) W = Y, K among the points of `fit`."""
 
-    kernel: Any
-    _fitted_kernel: KernelOf
+    if TYPE_CHECKING:  # a parameter, and what fit finds
+        kernel: Any
+        _fitted_kernel: KernelOf
 
     def _planned_fit(self, X: Any, y: Any) -> Factorization:
         return self._factorization(X, y)
