@@ -168,7 +168,8 @@ void EveryKernel::check_take(Dtype dtype) {
                        given);
     FAIL();
   } catch (const PivotError& error) {
-    EXPECT_EQ(std::pair(error.row, error.col), std::pair<Index, Index>(202, 104));
+    EXPECT_EQ(error.row, 202);
+    EXPECT_EQ(error.col, 104);
   }
 }
 
