@@ -15,9 +15,10 @@ template <class Real>
 bool all_finite(const Real* values, Index n) {  // by their exponents: a loop that is vectorized
   using Bits = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
   constexpr Bits exponent = std::bit_cast<Bits>(std::numeric_limits<Real>::infinity());
-  Bits bad = 0;
-  for (Index i = 0; i < n; ++i) bad |= static_cast<Bits>((std::bit_cast<Bits>(values[i]) & exponent) == exponent);
-  return bad == 0;
+  constexpr Bits least = exponent & (~exponent + 1);
+  Bits carried = 0;  // to the bit of the sign, by an exponent of ones
+  for (Index i = 0; i < n; ++i) carried |= (std::bit_cast<Bits>(values[i]) & exponent) + least;
+  return carried >> (8 * sizeof(Bits) - 1) == 0;
 }
 
 /// Rows [first, last) of column j, by columns, belong to the part.
