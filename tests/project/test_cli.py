@@ -124,8 +124,9 @@ def test_lstsq_and_qr(tmp_path, rng):
     for word in ("rank 3 of 3", "condition", "R²", "GCV", "constant", "±"):
         assert word in shown
     np.testing.assert_allclose(np.load(tmp_path / "x.npy")[0], [1, -2, 3], rtol=1e-10)
-    told = json.loads(run("lstsq", "a.npy", "y.npy", "--json", folder=tmp_path).stdout)
+    told = json.loads(run("lstsq", "a.npy", "y.npy", "--json", "-o", "one.npy", folder=tmp_path).stdout)
     assert len(told["fit"]["x"][0]) == 3
+    assert np.array_equal(np.load(tmp_path / "one.npy"), told["fit"]["x"][0])  # no axis for one ridge value
     fails("lstsq", "a.npy", "y.npy", "-o", "x.npy", folder=tmp_path, words=["x.npy", "--overwrite"])
     run("qr", "a.npy", "-o", "qr.zarr", folder=tmp_path)
     q, r = (np.asarray(fl.open(str(tmp_path / "qr.zarr" / name))) for name in "qr")
