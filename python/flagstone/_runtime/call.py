@@ -204,8 +204,8 @@ class Call:
     ) -> Plan:
         """Return counted statistics as what users see."""
         rated = self.use_profile()
-        # Files and directories that are synced when outputs appear: counted with strace.
-        syncs = 6 + 11 * self.outputs if self.outputs else 0
+        # Files and directories that are synced when outputs appear (counted with strace); none in scratch.
+        syncs = 6 + 11 * self.outputs if self.outputs and "result" not in self.scratch_bytes else 0
         seconds = counted.seconds + syncs * rated.rates["sync_seconds"]
         told = "; ".join(text for text in (note, self.remark) if text)
         plan = Plan(

@@ -216,8 +216,9 @@ void Output::exchange() {
 
 /// Tells the next writer of the path, durably, what a publish is about to do.
 void Output::announce(char state) {
-  if (::pwrite(lock_, &state, 1, 0) != 1 || ::fsync(lock_) != 0)
-    throw StorageError("output: cannot write the lock", errno, hidden_ + lock_suffix);
+  const std::string lock = hidden_ + lock_suffix;
+  if (::pwrite(lock_, &state, 1, 0) != 1) throw StorageError("output: cannot write the lock", errno, lock);
+  sync_file(lock_, lock, "output: cannot sync the lock");
   sync_directory(parent_);
 }
 
@@ -257,6 +258,7 @@ void Output::remove_replaced() {
 
 /// The old version stays until the new name is on the disk; the next writer of the path removes it then.
 void Output::sync_published() {
+  if (goes_with_us(path_)) return;
   try {
     sync_directory(parent_);
   } catch (const StorageError& error) {

@@ -126,12 +126,12 @@ std::string lock_of(const std::string& place) { return fs::path(place).replace_e
 
 ScratchResult::ScratchResult(const std::string& scratch, const std::string& name) : process_(::getpid()) {
   prepare_scratch(scratch);
-  const fs::path results = fs::path(scratch) / "results";
+  const fs::path results = fs::path(scratch) / results_folder;
   for (;;) {
     if (::mkdir(results.c_str(), 0777) != 0 && errno != EEXIST)
       throw StorageError("scratch: cannot make the directory", errno, results.string());
     sweep(results);
-    path_ = (results / (name + "-" + scratch_names::unique() + ".zarr")).string();
+    path_ = (results / (name + "-" + name_of_our_own() + ".zarr")).string();
     try {
       lock_ = FileLock::make(lock_of(path_), 0600);
       return;
