@@ -52,6 +52,12 @@ bool goes_with_us(const std::string& path) {
   return false;
 }
 
+std::string from_root(const std::string& path) {
+  std::error_code error;
+  const fs::path found = path.empty() ? fs::path() : fs::absolute(path, error);
+  return error || found.empty() ? path : found.string();
+}
+
 bool path_exists(const std::string& path) {
   struct stat status;
   return ::lstat(path.c_str(), &status) == 0;

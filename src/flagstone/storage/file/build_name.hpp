@@ -11,6 +11,8 @@ namespace flagstone {
 inline const std::string build_mark = ".flagstone-tmp-";
 inline const std::string lock_suffix = ".lock", old_suffix = ".old", notes_suffix = ".notes";
 
+/// From the root, so that a later chdir does not matter; an empty path, or any where there is no directory, as it is.
+std::string from_root(const std::string& path);
 bool path_exists(const std::string& path);  // a link counts, wherever it points
 /// Everything in a hidden name before its id: `<parent>/.<name>.flagstone-tmp-`.
 std::string hidden_prefix(const std::string& path);

@@ -76,11 +76,11 @@ std::string file_system(const std::string& path) {
 }
 
 std::string default_scratch() {
-  if (const char* given = std::getenv("FLAGSTONE_SCRATCH"); given && *given) return given;
+  if (const char* given = std::getenv("FLAGSTONE_SCRATCH"); given && *given) return from_root(given);
   const std::string cache = user_cache();
   const std::string own = cache.empty() ? "" : (fs::path(cache) / "flagstone" / "scratch").string();
   for (const std::string& place : {own, "/var/tmp/flagstone-" + std::to_string(::getuid()) + "/scratch"})
-    if (!place.empty() && !lies_in_memory(place)) return place;
+    if (!place.empty() && !lies_in_memory(place)) return from_root(place);
   throw ScratchError(
       "scratch: the user's cache directory and /var/tmp both live in memory (tmpfs); name a directory on a disk with "
       "FLAGSTONE_SCRATCH.",
