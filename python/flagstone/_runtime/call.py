@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from .. import _core
+from .._errors.classes import StorageError
 from .._errors.messages import storage_error
 from .._machine import lookup, profile
 from .._scratch import builds, quota, scratch
@@ -87,8 +88,11 @@ class Call:
             self.profile = self.runtime.machine.profile
             self.engine.profile = self.profile.core
         elif self.profile is None:
-            self.places = [*self.places, scratch.prepare(self.runtime.scratch)]
-            self.profile = lookup.lookup(self.places, self.runtime.io)
+            try:
+                self.places = [*self.places, scratch.prepare(self.runtime.scratch)]
+                self.profile = lookup.lookup(self.places, self.runtime.io)
+            except StorageError:  # a plan is worth having where scratch cannot be written
+                self.profile = lookup.measured(self.places) or profile.default()
             self.engine.profile = self.profile.core
         return self.profile
 
