@@ -143,6 +143,8 @@ def path_text(who: str, path: str | bytes | os.PathLike[Any]) -> str:
             f"{who}: '{place}' is no local path, and only those are opened here; mount the bucket "
             "(mount-s3, rclone mount) or copy it (aws s3 cp --recursive, rclone copy), and name that place."
         )
+    if not place:
+        raise storage_error(f"{who}: the path is empty; name a file or a directory.", errno.ENOENT, place)
     if "\0" in place:
         raise FormatError(f"{who}: the path {place!r} holds a zero byte; no file is called so.")
     return place

@@ -19,7 +19,7 @@ from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._sparse.row_blocks import lengths_of_rows, row_blocks, rows_bytes
 from .._sparse.validation import listed
-from .elementwise import Out, as_scipy
+from .elementwise import Out, as_scipy, load_scipy
 from .written import BESIDE, Rows, SparseResult, in_rows
 
 __all__ = ["Kept", "SparseProduct"]
@@ -129,6 +129,7 @@ class SparseProduct(SparseResult):
                 f"equal B's rows ({a.shape[1]}, {b.shape[0]})."
             )
         shape = a.shape[0], b.shape[1]
+        load_scipy()
         kept.check(call.who)
         ordered = kept.top is not None or kept.threshold is not None
         if ordered and np.result_type(a.dtype, b.dtype).kind == "c":
