@@ -68,6 +68,9 @@ def test_options(words, options):
         ("does not take 1 argument", lambda u, c: u[0, 0], X, 1),
         ("the kernel's weights are <U1", np.array([["a"]]), X, 1),
         ("a number for each offset", {(0, 0): 10**400}, X, 1),
+        ("makes complex64 of a field of float32", lambda u: 1j * u[0, 1], X, 1),
+        ("an array of its own, 6 x 8 float32", lambda u: X * u[0, 1], X, 1),
+        ("at most 64 bits a part", W, X.astype(np.longdouble), 1),
     ],
 )
 def test_operands(words, kernel, state, steps):
