@@ -100,3 +100,15 @@ def test_a_comparison_of_what_does_not_exist():
     assert found.plans["sweep"].bytes_read > found.plans[found.best].bytes_read
     refused = fl.stencil.compare(fl.laplacian(1), fl.planned(99), 2, memory="1MiB").refused
     assert set(refused) == {"al4", "al3", "al2", "al1", "sweep"}
+
+
+def test_a_comparison_tells_which_methods_do_not_take_a_call():
+    x, w = np.ones((6, 8), "f4"), fl.laplacian(2)
+    compared = fl.stencil.compare(w, x, 4, block=(3, 8))
+    assert set(compared.plans) == {"al1", "al2", "al3", "sweep"}
+    assert "al4 streams whole planes" in compared.refused["al4"]
+    stages = [lambda u: {"u": u[0, 1]}, lambda u: {"u": u[1, 0]}]
+    changing = fl.stencil.compare(stages, {"u": x}, 4, boundary={"fixed": float})
+    assert set(changing.refused) == {"al3", "al4"}
+    with pytest.raises(ValueError, match="depth is 9"):
+        fl.stencil.compare(w, x, 4, depth=9)
