@@ -264,10 +264,11 @@ class _Stencil(Routine[StencilResult]):
 
     def how(self, job: Any) -> How:
         """Say which method, how deep, and which of disk and processors binds."""
+        saved = self._saved()
         self.scheme = scheme = scheme_of(
-            self.core, self.shape, self.dtype.itemsize, len(self.states), self.steps
+            self.core, self.shape, self.dtype.itemsize, len(self.states), self.steps, saved
         )
-        note = told_scheme(scheme, self.block, self.kernel.text, self.ranks, self._saved())
+        note = told_scheme(scheme, self.block, self.kernel.text, self.ranks, saved)
         return How(scheme.method, scheme.supersteps, note)
 
     def result(self, job: Any) -> StencilResult:
