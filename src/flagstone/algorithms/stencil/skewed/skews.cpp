@@ -130,6 +130,21 @@ std::vector<Index> Skews::cuts(std::size_t d, const std::vector<Index>& depths, 
   return cuts;
 }
 
+Index Skews::most_cells(std::size_t d, const std::vector<Index>& depths, Index most) const {
+  if (!cut(d)) return static_cast<Index>(cuts(d, depths, most).size()) - 1;
+  // The ends of the field and of its images; of each tile of these levels k b - h l, k b - h (l - 1) and, of all levels
+  // the same, k b and k b + h; what is longer than `most` once more.
+  Index edges = 4;
+  for (const Index levels : depths) edges += 4 + tiles(d, levels) * (levels == depths.front() ? 4 : 2);
+  return edges + domain(d, deepest_, 0).length() / std::max<Index>(1, most);
+}
+
+std::vector<Index> Skews::depths(const Supersteps& supersteps) const {
+  std::vector<Index> found{levels(supersteps[0]), levels(supersteps[supersteps.number() - 1])};
+  if (found[0] == found[1]) found.pop_back();
+  return found;
+}
+
 Counts skewed_counts(const Problem& problem, const Skews& skews, Index depth, bool first, bool last) {
   const Slots& slots = skews.slots();
   const Index levels = skews.levels(depth);

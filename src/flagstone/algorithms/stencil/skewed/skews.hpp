@@ -46,6 +46,10 @@ class Skews {
   /// Where cells of the working arrays begin and end: every box of any superstep of these levels is whole ones; at most
   /// `most` long.
   std::vector<Index> cuts(std::size_t d, const std::vector<Index>& depths, Index most) const;
+  /// Cells between them, or some more where the axis is cut: in closed form, for choosing.
+  Index most_cells(std::size_t d, const std::vector<Index>& depths, Index most) const;
+  /// Levels of supersteps that differ: of the first ones, and of the last ones where these are shorter.
+  std::vector<Index> depths(const Supersteps& supersteps) const;
 
  private:
   const Problem& problem_;
