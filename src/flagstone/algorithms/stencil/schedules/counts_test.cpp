@@ -206,6 +206,30 @@ TEST_F(StencilCounts, WhatIsKnownOfCellsCountsWhereASchemeIsChosen) {
   EXPECT_GT(skewed_bytes(*problem, scheme, {1, 1, 1}, 1), cells_bytes(2, {n, n, n}));
 }
 
+/// Beside what is counted of tiles: images are copied before each superstep but the first.
+TEST_F(StencilCounts, ImagesBeyondPeriodicEdgesAreCounted) {
+  const auto problem = random_problem(1);
+  problem->axes = axes_of(2), problem->steps = 12;
+  problem->space.shape = {24, 1, 18}, problem->space.radius = {1, 0, 1};
+  for (auto& side : problem->space.edges[0]) side.edge = kernel::Edge::periodic;
+  kernel_ = std::make_shared<CountingKernel>(problem->space.radius);
+  problem->kernel = kernel_;
+  for (auto* arrays : {&problem->from, &problem->to}) {
+    memory_.push_back(std::make_unique<std::vector<double>>(24 * 18));
+    *arrays = {memory_array(memory_.back()->data(), {24, 18})};
+  }
+  SkewedScheme scheme{{9, 1, 18}, 4};
+  scheme.planes = 3;
+  const Axes unit{1, 1, 1};
+  const Skews skews(*problem, scheme, 4, 4, unit);
+  Counts moved;
+  runtime_.run([&](Graph& graph) { moved = run_skewed(graph, problem, scheme, unit).moved; });
+  double written = 2 * skews.images(4);
+  for (int s = 0; s < 3; ++s) written += skewed_counts(*problem, skews, 4, s == 0, s == 2).written;
+  EXPECT_EQ(skews.images(4), 8 * 18);
+  EXPECT_EQ(moved.written, written);
+}
+
 TEST_F(StencilCounts, WavefrontsComputeEachPointOnce) {
   for (int trial = 0; trial < 20; ++trial) {
     memory_.clear();

@@ -114,6 +114,15 @@ Interval Skews::written(std::size_t d, Index tile, Index levels) const {
   return common({first - reach(d) * (levels - 1), first + block_[d]}, domain(d, levels, 1));
 }
 
+double Skews::images(Index levels) const {
+  double all = 1, field = 1;
+  for (std::size_t d = 0; d < 3; ++d) {
+    const auto length = static_cast<double>(domain(d, levels, 0).length());
+    all *= length, field *= open()[d] ? static_cast<double>(problem_.space.shape[d]) : length;
+  }
+  return all - field;
+}
+
 std::vector<Index> Skews::cuts(std::size_t d, const std::vector<Index>& depths, Index most) const {
   const Interval all = domain(d, deepest_, 0);
   std::vector<Index> found{all.first, 0, problem_.space.shape[d], all.last};

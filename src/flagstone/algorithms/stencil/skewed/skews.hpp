@@ -40,6 +40,8 @@ class Skews {
   Interval computed(std::size_t d, Index tile, Index levels, Index level) const;
   Interval read(std::size_t d, Index tile, Index levels) const;
   Interval written(std::size_t d, Index tile, Index levels) const;
+  /// Images beyond periodic edges that are cut, of one array: copied before each superstep but the first.
+  double images(Index levels) const;
   /// Where tile k begins at the first level: whatever lies before, an earlier tile has computed.
   Index begin(std::size_t d, Index tile) const { return tile * block_[d] - offset_[d]; }
 
