@@ -40,7 +40,7 @@ class _Fit:
         model = self.model
         return {
             "center": model._centred, "method": model.method, "tol": model.tol,
-            "seed": int(model.random_state or 0),
+            "seed": int(model._seed()),
         }  # fmt: skip
 
     def plan(self) -> Any:

@@ -44,7 +44,7 @@ class _Fit:
 
     def _options(self) -> dict[str, Any]:
         given = {name: getattr(self.model, name) for name in _OPTIONS}
-        return given | {"seed": self.model.random_state or 0, "out": self.model.out}
+        return given | {"seed": self.model._seed(), "out": self.model.out}
 
     def plan(self) -> Any:
         """Count it."""
@@ -68,7 +68,7 @@ class TopicModel(Transformer):
         As of `flagstone.topics`.
     where : dict, optional
         Where operands of steps lie; as of `flagstone.topics`.
-    random_state : int, optional
+    random_state : int, RandomState or Generator, optional
         Of the draws.
     out : path, optional
         A Zarr group that keeps the model: `open_model` and `flagstone.open_topics` open it. Default: scratch.
