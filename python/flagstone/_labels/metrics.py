@@ -82,7 +82,8 @@ def label_metrics(
     labels = getattr(labels, "labels", labels)  # what predict returned
     labels = labels if isinstance(labels, Array) else array_of(call.who, "labels", labels)
     constants = _constants(call, propensity)
-    true, seen = rows_of(call, Y, "Y", "true labels"), rows_of(call, train, "train", "labels of points")
+    true = rows_of(call, Y, "Y", "true labels", panels=False)
+    seen = rows_of(call, train, "train", "labels of points", panels=False)
     rows, number = true.shape
     if len(labels.shape) != 2 or labels.shape[0] != rows or np.dtype(labels.dtype).kind not in "iu":
         raise ShapeError(
