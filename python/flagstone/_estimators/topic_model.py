@@ -129,7 +129,7 @@ class TopicModel(Transformer):
                 f"{who}: Negative values in data passed to {who}; counts of 0 or more are needed."
             )
         with self._runtime():
-            return from_blocks([given if given.dtype.kind == "f" else given.astype(np.float32)])
+            return from_blocks([given])
 
     def _planned_fit(self, X: Any, y: Any = None) -> _Fit:
         return _Fit(self, X)

@@ -9,9 +9,11 @@ import click
 import numpy as np
 
 from .. import _core
+from .._array.array import shape_text
 from .._commands.options import bar, command_runtime, common_options, open_operand, print_json
 from .._commands.routines import check_new
-from .._labels.metrics import LabelMetrics, label_metrics
+from .._errors.classes import ShapeError
+from .._labels.metrics import LabelMetrics, check_truth, label_metrics
 from .._labels.model import LabelModel, open_labels
 from .._labels.train import train_labels
 from .._runtime.plan import comparison
@@ -129,6 +131,12 @@ def score(
         trees = open_labels(model)
         points, truth = _pair(x, y, as_json)
         trained = _truth(seen, as_json)
+        if truth.shape != (points.shape[0], trees.labels):
+            raise ShapeError(
+                f"labels score: Y is {shape_text(truth.shape)}; {points.shape[0]} points with "
+                f"{trees.labels} labels are scored."
+            )
+        check_truth(trees.labels, trained)
         plan = trees.predict.plan(points, min(5, trees.labels), **options)
         if only_plan:
             print_json(plan.as_dict()) if as_json else click.echo(str(plan))
