@@ -128,7 +128,7 @@ class Estimator:
             classifier_tags=None, regressor_tags=None, input_tags=InputTags(),
         )  # fmt: skip
 
-    def _seed(self) -> Any:
+    def _next_seed(self) -> Any:
         """Return the seed of a call: `random_state`, or of a generator its next number."""
         state = getattr(self, "random_state", None)
         if state is None:

@@ -43,7 +43,7 @@ class _Fit:
         return {
             "init": model.init, "iterations": model.max_iter, "tol": model.tol, "weights": self.weights,
             "metric": model.metric, "method": model.method, "where": model.where,
-            "seed": model._seed(),
+            "seed": model._next_seed(),
         }  # fmt: skip
 
     def plan(self) -> Any:
@@ -197,7 +197,7 @@ class KMeans(Transformer):
             fit = _Fit(self, X, sample_weight)
         met = np.asarray(self.counts_, float) if begun else None
         init = np.asarray(self.cluster_centers_) if begun else self.init
-        seed = self._seed()
+        seed = self._next_seed()
         with self._runtime():
             moved, self.counts_, self.inertia_ = batch_step(
                 fit.X, int(self.n_clusters), init, met, fit.weights, self.metric, seed, None

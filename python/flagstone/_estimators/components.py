@@ -40,7 +40,7 @@ class _Fit:
         model = self.model
         return {
             "center": model._centred, "method": model.method, "tol": model.tol,
-            "seed": int(model._seed()),
+            "seed": int(model._next_seed()),
         }  # fmt: skip
 
     def plan(self) -> Any:

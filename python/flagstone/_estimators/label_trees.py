@@ -50,7 +50,7 @@ class _Fit:
 
     def _options(self) -> dict[str, Any]:
         model = self.model
-        return model._training() | {"seed": model._seed(), "out": model.out}
+        return model._training() | {"seed": model._next_seed(), "out": model.out}
 
     def plan(self) -> Any:
         """Count it."""

@@ -179,7 +179,7 @@ class SpectralEmbedding(Transformer):
             roots = np.sqrt(np.where(degrees == 0, 1, degrees))
             found = eigsh(
                 graph.scale(rows=1 / roots, columns=1 / roots), k + 1, which="LA", tol=self.tol,
-                seed=int(self._seed()),
+                seed=int(self._next_seed()),
             )  # fmt: skip
             self.eigenvalues_ = np.asarray(found.w)[1:]
             if isinstance(checked, (Array, Expression, SparseArray)):

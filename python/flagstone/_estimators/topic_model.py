@@ -44,7 +44,7 @@ class _Fit:
 
     def _options(self) -> dict[str, Any]:
         given = {name: getattr(self.model, name) for name in _OPTIONS}
-        return given | {"seed": self.model._seed(), "out": self.model.out}
+        return given | {"seed": self.model._next_seed(), "out": self.model.out}
 
     def plan(self) -> Any:
         """Count it."""
