@@ -18,7 +18,7 @@ from .._factor.qr import qr
 from .._linalg.matmul import matmul
 from .._runtime.routine import planned_by
 from .._sparse.array import SparseArray
-from .base import Transformer, seed_of
+from .base import Transformer
 from .validation import feature_names, points
 
 __all__ = ["PCA", "TruncatedSVD", "count_of"]
@@ -40,7 +40,7 @@ class _Fit:
         model = self.model
         return {
             "center": model._centred, "method": model.method, "tol": model.tol,
-            "seed": seed_of(model),
+            "seed": model._next_seed(),
         }  # fmt: skip
 
     def plan(self) -> Any:

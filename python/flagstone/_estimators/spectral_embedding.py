@@ -18,7 +18,7 @@ from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
 from .._spectral.eigsh import eigsh
 from .._spectral.options import units_of
-from .base import Transformer, seed_of
+from .base import Transformer
 from .validation import feature_names, points
 
 __all__ = ["SpectralEmbedding"]
@@ -204,7 +204,7 @@ class SpectralEmbedding(Transformer):
             roots = np.sqrt(np.where(degrees == 0, 1, degrees))
             found = eigsh(
                 graph.scale(rows=1 / roots, columns=1 / roots), k + 1, which="LA", tol=self.tol,
-                seed=seed_of(self),
+                seed=self._next_seed(),
             )  # fmt: skip
             self.eigenvalues_ = np.asarray(found.w)[1:]
             if isinstance(checked, (Array, Expression, SparseArray)):

@@ -201,6 +201,15 @@ def points_and_stored_centers(name):
     return lambda: getattr(found, name)(some, out="assigned.zarr")
 
 
+@entry("sparse points and centers", variants=("predict", "transform", "estimator"))
+def sparse_points_and_centers(name):
+    x = fl.open("s.zarr")
+    if name == "estimator":
+        return lambda: estimators.KMeans(3, max_iter=2, random_state=0).fit(x).transform(x)
+    found = fl.kmeans(x, 3, iterations=2, labels=False)
+    return lambda: getattr(found, name)(x, out="assigned.zarr")
+
+
 def tagged(points: int = 3000):
     """Points and labels of theirs, stored."""
     x, y = random_csr(points, 400, 0.03, 5, "float32"), random_csr(points, 24, 0.06, 6, "float32")
