@@ -19,7 +19,7 @@ from benchmarks.factor import lapack
 from benchmarks.harness import harness
 
 SIZE = 8  # bytes of a float64
-#: 0.95 makes entries of 1e-150 and less, whose products are subnormal: a hundredfold slower, ours and LAPACK's.
+#: 0.95 makes entries of 1e-160, whose products are subnormal: ten times slower, ours and LAPACK's.
 RHO = 0.99
 TIME_TARGET = {4: "<= 1.05", 8: "<= 1.12"}
 

@@ -12,9 +12,9 @@ EXCUSED: dict[str, dict[str, str]] = {
     },
     "RidgeCV": {
         "check_sample_weight_equivalence_on_dense_data": (
-            "weights are inverse variances, as in the standard errors of lstsq: a point of weight 2 is one point "
-            "of the m that generalised cross-validation counts, a point given twice is two of them, and another "
-            "alpha may be the best (for each alpha the coefficients are the same: Ridge passes)"
+            "weights are inverse variances, as in the standard errors of lstsq: a point of weight 2 is one "
+            "of the m points that generalised cross-validation counts, a point given twice is two, and "
+            "another alpha may be the best (for each alpha the coefficients are the same: Ridge passes)"
         ),
     },
 }

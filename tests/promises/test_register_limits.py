@@ -18,7 +18,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 

@@ -246,8 +246,8 @@ class RidgeCV(_Linear):
         gcv = np.asarray(found.gcv).reshape(len(fit.ridge), -1).sum(axis=1)
         if np.isnan(gcv).all():
             raise ValueError(
-                f"{type(self).__name__}: alphas are {shown(self.alphas)} and n_samples = {fit.X.shape[0]}: the "
-                "fit takes as many degrees of freedom as there are points of weight above 0, and nothing is "
+                f"{type(self).__name__}: alphas are {shown(self.alphas)} and n_samples = {fit.X.shape[0]}: "
+                "the fit takes as many degrees of freedom as there are points of weight above 0: nothing is "
                 "left to validate by; give a larger alpha, or more points."
             )
         best = int(np.argmin(np.where(np.isnan(gcv), np.inf, gcv)))
