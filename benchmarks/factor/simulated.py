@@ -66,6 +66,7 @@ def run() -> int:
                 shown = f"{plan['seconds']:.0f} s, planned in {done['seconds']:.0f} s"
                 target = f"<= {MOST_IDLE[routine]}"
                 judged = args.full_size and not excused
+                harness.note(f"{name} {plan['idle_share']:.3f}, bound by {bound}, {shown}")
                 rows.append(harness.figure(name, shown, bound, plan["idle_share"], target, judged))
     harness.remove(machine)
     return harness.report(__file__, args, rows, runs=runs)
