@@ -109,8 +109,6 @@ def refuse_not_finite(who: str, b: NDArray[Any]) -> None:
             raise NumericalError(
                 f"{who}: b has NaN or Inf at row {start + row}, column {col}; replace such values first.",
                 int(start + row) + 1,
-                int(start + row),
-                int(col),
             )
 
 

@@ -17,7 +17,6 @@ from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import path_text, shown, storage_error
 from .._output.attributes import group_told
 from .._runtime.arguments import whole_number
-from .._runtime.routine import Routine, planned_by
 from . import known
 
 __all__ = ["EdgeTopics", "TopicsResult", "open_topics", "read_group"]
@@ -96,12 +95,6 @@ class TopicsResult:
     def _known(self) -> NDArray[np.float32]:
         return np.asarray(self.topics)
 
-    def _transforming(
-        self, Y: Any, *, method: str = "em", out: Any = None, memory: int | str | None = None
-    ) -> Routine[Any]:
-        return known.weights(Y, self._known(), method, out, memory)
-
-    @planned_by(_transforming)
     def transform(
         self, Y: Any, *, method: str = "em", out: Any = None, memory: int | str | None = None
     ) -> Any:
@@ -134,14 +127,9 @@ class TopicsResult:
         Notes
         -----
         Reads Y once; 4 nnz k flops a step. Topics, 8 k V bytes, are in memory.
-        ``transform.plan(Y)`` takes the same arguments and counts.
         """
-        return self._transforming(Y, method=method, out=out, memory=memory).run()
+        return known.weights(Y, self._known(), method, out, memory)
 
-    def _perplexing(self, Y: Any, *, memory: int | str | None = None) -> Routine[float]:
-        return known.perplexity(Y, self._known(), memory)
-
-    @planned_by(_perplexing)
     def perplexity(self, Y: Any, *, memory: int | str | None = None) -> float:
         """Return how surprised the topics are by second halves of documents.
 
@@ -165,17 +153,10 @@ class TopicsResult:
 
         Notes
         -----
-        Reads Y once. Nothing is fitted on the second half. ``perplexity.plan(Y)`` counts it.
+        Reads Y once. Nothing is fitted on the second half.
         """
-        return self._perplexing(Y, memory=memory).run()
+        return known.perplexity(Y, self._known(), memory)
 
-    def _cohering(
-        self, Y: Any, *, number: int = 10, memory: int | str | None = None
-    ) -> Routine[NDArray[np.float64]]:
-        tops = self._tops("coherence", number)
-        return known.coherence(Y, self._known(), tops, memory)
-
-    @planned_by(_cohering)
     def coherence(self, Y: Any, *, number: int = 10, memory: int | str | None = None) -> NDArray[np.float64]:
         """Return how often the first words of each topic share documents.
 
@@ -191,8 +172,7 @@ class TopicsResult:
         Returns
         -------
         ndarray, k
-            Mean over pairs of log(p_ij / (p_i p_j)) / -log p_ij, between -1 (never together) and 1; p are
-            shares of the documents that have words.
+            Mean over pairs of log(p_ij / (p_i p_j)) / -log p_ij, between -1 (never together) and 1.
 
         Raises
         ------
@@ -201,9 +181,10 @@ class TopicsResult:
 
         Notes
         -----
-        Reads Y once; 8 k number² bytes. ``coherence.plan(Y)`` counts it.
+        Reads Y once; 8 k number² bytes.
         """
-        return self._cohering(Y, number=number, memory=memory).run()
+        tops = self._tops("coherence", number)
+        return known.coherence(Y, self._known(), tops, memory)
 
     def diversity(self, number: int = 10) -> float:
         """Return the share of different words among the first words of all topics.

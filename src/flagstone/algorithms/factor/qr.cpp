@@ -77,10 +77,9 @@ struct Keeping {
 /// The loops of a factorization, over the tasks of steps.
 class Factorization {
  public:
-  Factorization(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& a, Keeping keeping, QrOrder order,
-                const Named& named)
+  Factorization(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& a, Keeping keeping, QrOrder order)
       : tree_(tree),
-        tasks_(graph, tree, f, keeping.dropped, named),
+        tasks_(graph, tree, f, keeping.dropped),
         a_(a),
         kept_(keeping.last_panel),
         order_(order),
@@ -176,14 +175,14 @@ void begin(Graph& graph, const QrTree& tree, Index slab) {
 
 /// R of one column of tiles.
 void factorize_tall(Graph& graph, Stages& stages, const QrTree& tree, const Operand& a, const Operand& r,
-                    const QrOrder& order, const Named& named) {
+                    const QrOrder& order) {
   Reflectors f = temporaries(stages, tree), merged = f;
   merged.r = graph.temporary(f.r.shape(), tree.dtype, {tree.cols, tree.cols});
-  Columns columns(tree, f.v, tree.n, a, named);
-  QrTasks merging(graph, tree, merged, !stages.saving(), named);
+  Columns columns(tree, f.v, tree.n, a);
+  QrTasks merging(graph, tree, merged, !stages.saving());
   FinishedTiles groups = stages.tiles(f.r, {tree.cols, tree.cols}, "r");
   begin(graph, tree, 1);
-  Factorization(graph, tree, f, columns, {}, order, named).tall(groups, f.r, merging);
+  Factorization(graph, tree, f, columns, {}, order).tall(groups, f.r, merging);
   merging.store_triangle(columns, 0, r);
   graph.trust_order(false);
 }
@@ -192,12 +191,11 @@ void factorize_tall(Graph& graph, Stages& stages, const QrTree& tree, const Oper
 void factorize(Graph& graph, Stages& stages, const QrTree& tree, const Operand& a, const Reflectors* kept, bool outputs,
                const Operand* r, const QrOptions& options) {
   if (tree.panels == 0) return;
-  const Named named{options.who, options.turned};
   QrOrder order = choose_order(tree, order_budget(graph), lanes(graph));
   if (options.order) *options.order = tree.col_tiles == 1 ? "one column of them" : order.text();
-  if (!kept && tree.col_tiles == 1) return factorize_tall(graph, stages, tree, a, *r, order, named);
+  if (!kept && tree.col_tiles == 1) return factorize_tall(graph, stages, tree, a, *r, order);
   const Reflectors f = kept ? *kept : temporaries(stages, tree);
-  Columns columns(tree, f.v, tree.n, a, named);
+  Columns columns(tree, f.v, tree.n, a);
   const bool once = !outputs && !stages.saving() && !options.saved;
   FinishedColumns finished(stages, tree, f);
   begin(graph, tree, order.slab);
@@ -207,10 +205,9 @@ void factorize(Graph& graph, Stages& stages, const QrTree& tree, const Operand& 
   // All slabs but the last leave memory for the next one: while it is factored, not when the next one wants the room.
   const Index last = first + std::max<Index>(0, tree.col_tiles - 1 - first) / order.slab * order.slab;
   if (!order.streamed) write_early(f.v, {{0, 0}, {last * tree.cols, tree.m}});
-  Factorization factorization(graph, tree, f, columns, {kept != nullptr, once && !kept}, order, named);
+  Factorization factorization(graph, tree, f, columns, {kept != nullptr, once && !kept}, order);
   order.streamed ? factorization.streamed() : factorization.left_looking(finished);
-  const bool dropped = once && (!kept || tree.rows == tree.cols);  // tall tiles have reflectors too
-  QrTasks storing(graph, tree, f, dropped, named);
+  QrTasks storing(graph, tree, f, once && (!kept || tree.rows == tree.cols));  // tall tiles have reflectors too
   if (r)
     for (Index k = 0; k < tree.panels; ++k) storing.store_triangle(columns, k, *r);
   graph.trust_order(false);
@@ -226,8 +223,8 @@ Index columns_beside(Graph& graph, const QrTree& tree) {
 
 /// Applies panels to C, slab by slab, and stores it.
 void apply_all(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& c, bool adjoint, bool from_identity,
-               bool dropped, const Operand& out, const Named& named) {
-  QrTasks tasks(graph, tree, f, dropped, named);
+               bool dropped, const Operand& out) {
+  QrTasks tasks(graph, tree, f, dropped);
   const Index slab = columns_beside(graph, tree), beside = chains_a_worker * lanes(graph);
   begin(graph, tree, std::min(slab, c.tiles()));
   for (Index from = 0; from < c.tiles(); from += slab) {
@@ -287,23 +284,19 @@ void qr_r(Graph& graph, const Operand& a, const Operand& r, const QrOptions& opt
   factorize(graph, stages, tree_of(graph, a, options), a, nullptr, false, &r, options);
 }
 
-void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operand& b, bool adjoint, const Operand& out,
-             const ApplyOptions& options) {
+void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operand& b, bool adjoint,
+             const Operand& out) {
   const Index cols = b.cols();
-  const Named named{options.who, options.turned};
   if (tree.m == 0 || cols == 0) return;
-  Columns c(tree, graph.temporary({cols, tree.m}, tree.dtype, {tree.cols, tree.rows}), cols, b, named,
-            call::Whose::right_sides);
-  apply_all(graph, tree, f, c, adjoint, false, false, out, named);
+  Columns c(tree, graph.temporary({cols, tree.m}, tree.dtype, {tree.cols, tree.rows}), cols, b);
+  apply_all(graph, tree, f, c, adjoint, false, false, out);
 }
 
-void form_q(Graph& graph, const QrTree& tree, const Reflectors& f, bool dropped, const Operand& out,
-            const QrOptions& options) {
+void form_q(Graph& graph, const QrTree& tree, const Reflectors& f, bool dropped, const Operand& out) {
   const Index cols = out.cols();
-  const Named named{options.who, options.turned};
   if (tree.m == 0 || cols == 0) return;
-  Columns c(tree, graph.temporary({cols, tree.m}, tree.dtype, {tree.cols, tree.rows}), cols, {}, named);
-  apply_all(graph, tree, f, c, false, true, dropped, out, named);
+  Columns c(tree, graph.temporary({cols, tree.m}, tree.dtype, {tree.cols, tree.rows}), cols, {});
+  apply_all(graph, tree, f, c, false, true, dropped, out);
 }
 
 void qr(Graph& graph, const Operand& a, const Operand& q, const Operand& r, const QrOptions& options) {
@@ -311,7 +304,7 @@ void qr(Graph& graph, const Operand& a, const Operand& q, const Operand& r, cons
   Stages stages(graph, options.checkpoint);
   const Reflectors f = temporaries(stages, tree);
   factorize(graph, stages, tree, a, &f, false, &r, options);
-  form_q(graph, tree, f, !stages.saving() && !options.saved, q, options);
+  form_q(graph, tree, f, !stages.saving() && !options.saved, q);
 }
 
 }  // namespace flagstone::linalg

@@ -15,7 +15,6 @@
 #include "flagstone/storage/file/descriptor.hpp"
 #include "flagstone/storage/file/directory.hpp"
 #include "flagstone/storage/file/file.hpp"
-#include "flagstone/storage/file/sync.hpp"
 
 namespace flagstone {
 namespace {
@@ -283,7 +282,7 @@ void ChunkSums::carry(int directory, const std::string& path, const ArrayMetadat
         std::memcmp(block.data(), none.data(), none.size()) != 0)
       write_at(fresh.file_, block.data(), bytes, fresh.place(fresh.number_of(at)), fresh.path_);
   });
-  sync_file(fresh.file_, fresh.path_, "resize: cannot sync the checksums");
+  if (::fdatasync(fresh.file_) != 0) throw StorageError("resize: cannot sync the checksums", errno, fresh.path_);
   sync_directory(path + "/" + folder);  // before zarr.json says so: those of the old shape would count for a later one
 }
 
@@ -294,7 +293,7 @@ void ChunkSums::adopt(int directory) {
 
 void ChunkSums::sync() {
   if (file_ < 0) return;
-  sync_file(file_, path_);
+  if (::fdatasync(file_) != 0) throw StorageError("storage: cannot sync", errno, path_);
   if (!fresh_) return;
   const std::string directory = path_.substr(0, path_.size() - std::strlen(name));
   sync_directory(directory + folder);
