@@ -982,12 +982,14 @@ def matmul_job(
     checkpoint: Checkpoint | None = None,
     notes: MatmulNotes | None = None,
 ) -> Job: ...
-def check_cholesky(a: Operand) -> None: ...
+def check_cholesky(who: str, a: Operand) -> None: ...
 def factor_tile(n: int, dtype: str) -> int: ...
-def cholesky_job(a: Operand, factor: Operand, shift: float, checkpoint: Checkpoint | None = None) -> Job: ...
+def cholesky_job(
+    who: str, a: Operand, factor: Operand, shift: float, checkpoint: Checkpoint | None = None
+) -> Job: ...
 
 class TriangularOperand:
-    def __init__(self, matrix: Operand, lower: bool, unit: bool, /) -> None: ...
+    def __init__(self, matrix: Operand, lower: bool, unit: bool, turned: bool = False) -> None: ...
     def adjoint(self) -> TriangularOperand: ...
 
 def right_tile(columns: int) -> int: ...
@@ -1003,7 +1005,12 @@ def substitute_job(
     checkpoint: Checkpoint | None = None,
 ) -> Job: ...
 def solve_definite_job(
-    a: Operand, b: Operand, x: Array, diagonal: Array | None, checkpoint: Checkpoint | None = None
+    who: str,
+    a: Operand,
+    b: Operand,
+    x: Array,
+    diagonal: Array | None,
+    checkpoint: Checkpoint | None = None,
 ) -> Job: ...
 def check_lu(who: str, a: Operand) -> None: ...
 def lu_tile(n: int) -> int: ...
@@ -1011,6 +1018,7 @@ def lu_job(
     who: str, a: Operand, factor: Array, pivots: Array, saved: bool, checkpoint: Checkpoint | None = None
 ) -> Job: ...
 def factor_and_solve_job(
+    who: str,
     a: Operand,
     factor: Array,
     shift: float,
@@ -1023,6 +1031,7 @@ def lu_triangles_job(
     a: Operand, l: Array, u: Array, pivots: Array, saved: bool, checkpoint: Checkpoint | None = None
 ) -> Job: ...
 def lu_solve_job(
+    who: str,
     factor: Array,
     pivots: Array,
     trans: int,
@@ -1032,7 +1041,12 @@ def lu_solve_job(
     checkpoint: Checkpoint | None = None,
 ) -> Job: ...
 def solve_general_job(
-    a: Operand, b: Operand, x: Array, diagonal: Array | None, checkpoint: Checkpoint | None = None
+    who: str,
+    a: Operand,
+    b: Operand,
+    x: Array,
+    diagonal: Array | None,
+    checkpoint: Checkpoint | None = None,
 ) -> Job: ...
 
 class QrJob(Job):
@@ -1041,9 +1055,17 @@ class QrJob(Job):
 
 def check_qr(arg0: str, arg1: Operand, /) -> None: ...
 def qr_job(
-    a: Operand, q: Operand | None, r: Operand, checkpoint: Checkpoint | None = None, saved: bool = False
+    who: str,
+    turned: bool,
+    a: Operand,
+    q: Operand | None,
+    r: Operand,
+    checkpoint: Checkpoint | None = None,
+    saved: bool = False,
 ) -> QrJob: ...
 def qr_factor_job(
+    who: str,
+    turned: bool,
     a: Operand,
     v: Array,
     t: Array,
@@ -1419,8 +1441,7 @@ class LabelModel:
     ) -> None: ...
     @property
     def levels(self) -> int: ...
-    @property
-    def most_leaf(self) -> int: ...
+    def leaves_for(self, k: int) -> int: ...
     @property
     def held_bytes(self) -> int: ...
 

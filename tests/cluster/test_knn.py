@@ -157,3 +157,23 @@ def test_bad_input_is_refused(call, error, said):
     x[3, 2] = 3
     with pytest.raises(error, match=said):
         call(x)
+
+
+def test_parallel_rows_are_ties():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([factor * rng.standard_normal((1, 7)) for factor in (1, 2, 3, 0.1, 0.7, 1 / 3)])
+    x = np.concatenate([factor * x for factor in (1, 3, 0.1, 0.7, 1 / 3, 11)])
+    distances, indices = (np.asarray(one) for one in fl.knn(x, None, 6, metric="cosine"))
+    assert (distances >= 0).all()
+    equal = distances[:, 1:] == distances[:, :-1]
+    assert (indices[:, 1:] > indices[:, :-1])[equal].all()
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_directions_have_no_length(scale):
+    x = np.random.default_rng(1).standard_normal((30, 4))
+    found, expected = fl.knn(x * scale, None, 5, metric="cosine"), fl.knn(x, None, 5, metric="cosine")
+    assert np.allclose(np.asarray(found.distances), np.asarray(expected.distances), rtol=1e-12, atol=1e-15)
+    assert (np.asarray(found.indices)[:, 1:] == np.asarray(expected.indices)[:, 1:]).all()
+    near = fl.radius_neighbors(x * scale, None, 0.3, metric="cosine").to_scipy()
+    assert near.nnz == fl.radius_neighbors(x, None, 0.3, metric="cosine").to_scipy().nnz

@@ -118,3 +118,70 @@ def test_a_row_longer_than_the_columns_is_refused(stored, tmp_path):
     said = f"row 2 of X has {stored} values and there are 100 columns; sum its duplicates first"
     with pytest.raises(fl.FormatError, match=said):
         fl.kmeans(x, init=np.eye(2, 100))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("kind", ["scipy", "stored", "rows", "csc"])
+def test_distances_are_those_of_dense_points(kind, metric, tmp_path):
+    x = counts(700)
+    dense = x.toarray().astype(float)
+    found = fl.kmeans(x, init=dense[[1, 2, 30, 40]], iterations=3, metric=metric)
+    stored = fl.from_blocks([x], tmp_path / "x.zarr")
+    given = {"scipy": x, "stored": stored, "csc": fl.from_blocks([x.T.tocsr()]).T}
+    if kind == "rows":
+        dense = dense[2::3]
+    made = found.transform(given.get(kind, stored[2::3]))
+    assert isinstance(made, np.ndarray) == (kind == "scipy")
+    expected = found.transform(dense)
+    assert np.allclose(np.asarray(made), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_point_lies_on_its_own_center():
+    x = counts(60)
+    dense = x.toarray().astype(float) / 3  # what no square holds exactly
+    found = fl.kmeans(sp.csr_matrix(dense), init=dense, iterations=1, tol=0)
+    assert found.inertia == 0
+    assert (np.diag(found.transform(sp.csr_matrix(dense))) == 0).all()
+
+
+def test_fewer_rows_than_clusters_end_as_dense_ones_do():
+    rows = np.random.default_rng(1).uniform(0.1, 1, (3, 40)) * (np.arange(40) % 3 > 0)
+    x = rows[np.arange(30) % 3]
+    with pytest.warns(UserWarning, match="3 of 6 clusters have no points"):
+        dense = fl.kmeans(x, init=x[:6])
+    with pytest.warns(UserWarning, match="3 of 6 clusters have no points"):
+        sparse = fl.kmeans(sp.csr_matrix(x), init=x[:6])
+    assert sparse.converged
+    assert sparse.iterations == dense.iterations
+    assert sparse.inertia < 1e-28
+    assert np.allclose(sparse.centers, dense.centers, rtol=1e-14)
+
+
+def test_labels_hold_where_all_terms_round_to_one_side():
+    """Equal terms: the errors of a float32 sum grow like their number (decision 267)."""
+    rng, n = np.random.default_rng(0), 2000
+    points, centers = 0.7 * (1 + 1e-4 * rng.uniform(-1, 1, 40)), 0.7 * (1 + 3e-3 * rng.uniform(-1, 1, 64))
+    model = fl.KMeansResult(np.outer(centers, np.ones(n)), None, np.ones(64), 0.0, 1, True)
+    found = model.predict(sp.csr_matrix(np.outer(points, np.ones(n))))
+    assert (found == abs(points[:, None] - centers).argmin(axis=1)).all()
+
+
+@pytest.mark.parametrize("offset", [0, 1e4, 1e8])
+def test_labels_hold_at_an_offset(offset):
+    """Every value is stored, and differs from the next by 1."""
+    rng = np.random.default_rng(0)
+    x, centers = rng.integers(1, 6, (600, 6)) + offset, rng.integers(1, 6, (40, 6)) + offset + 0.25
+    model = fl.KMeansResult(centers, None, np.ones(40), 0.0, 1, True)
+    assert (model.predict(sp.csr_matrix(x)) == squares(x, centers).argmin(axis=1)).all()
+
+
+def test_plans_of_distances_count_what_runs(tmp_path):
+    stored = fl.from_blocks([counts(6000, 500)], tmp_path / "x.zarr")
+    found = fl.kmeans(stored, init=np.eye(4, 500), iterations=1)
+    for name in ("predict", "transform"):
+        plan = getattr(found, name).plan(stored)
+        getattr(found, name)(stored, out=tmp_path / f"{name}.zarr")
+        done = fl.stats()
+        assert plan.flops == done.flops
+        assert abs(plan.bytes_read - done.bytes_read) <= 0.01 * done.bytes_read
+        assert abs(plan.bytes_written - done.bytes_written) <= 0.02 * done.bytes_written

@@ -45,6 +45,9 @@ def test_directions_are_scipys(shape, tmp_path):
 def test_top_words():
     x = counts(300, 50)
     found = fl.lsa(x, 4)
+    for number in (0, -1, 1.5):
+        with pytest.raises(fl.ShapeError, match="top_words: number is"):
+            found.top_words(number)
     top = found.top_words(5)
     v = np.asarray(found.Vt)
     for row, weights in zip(top, v, strict=True):

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import sklearn.cluster
 import sklearn.neighbors
 from sklearn.model_selection import GridSearchCV
@@ -101,3 +102,30 @@ def test_graphs_of_neighbours_are_those_of_scikit_learn(tmp_path):
         on_disk.radius_neighbors()
     with pytest.raises(ValueError, match="mode is 'ones'"):
         ours.kneighbors_graph(mode="ones")
+
+
+def test_kmeans_takes_sparse_points(tmp_path):
+    x = np.where(points(300) > 2, points(300), 0)
+    given = {"scipy": sp.csr_matrix(x), "coo": sp.coo_matrix(x)}
+    given["stored"] = fl.from_blocks([given["scipy"]], tmp_path / "x.zarr")
+    theirs = sklearn.cluster.KMeans(4, init=x[:4], n_init=1, tol=0, algorithm="lloyd").fit(x)
+    for kind, one in given.items():
+        model = KMeans(4, init=x[:4], tol=0).fit(one)
+        assert np.allclose(model.cluster_centers_, theirs.cluster_centers_, rtol=1e-12, atol=1e-12)
+        assert isinstance(model.labels_, np.ndarray) == (kind != "stored")
+        assert (np.asarray(model.labels_) == theirs.labels_).all()
+        assert (np.asarray(model.predict(one)) == theirs.labels_).all()
+        assert np.allclose(np.asarray(model.transform(one)), theirs.transform(x), rtol=1e-12, atol=1e-12)
+        assert np.isclose(model.score(one), theirs.score(x), rtol=1e-12)
+        assert model.predict.plan(one).flops > 0
+        moved = KMeans(4, init=x[:4]).partial_fit(one).cluster_centers_
+        assert np.allclose(moved, KMeans(4, init=x[:4]).partial_fit(x).cluster_centers_, rtol=1e-12)
+
+
+def test_kmeans_names_its_distances_and_draws_from_generators():
+    x = points(80)
+    model = KMeans(3, random_state=np.random.RandomState(4)).set_output(transform="pandas")
+    assert list(model.fit_transform(x).columns) == ["kmeans0", "kmeans1", "kmeans2"]
+    seed = int(np.random.RandomState(4).randint(1 << 31))
+    assert np.array_equal(KMeans(3, random_state=seed).fit(x).cluster_centers_, model.cluster_centers_)
+    assert KMeans(3, random_state=np.random.default_rng(0)).fit(x).n_iter_ > 0

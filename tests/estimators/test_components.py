@@ -89,19 +89,32 @@ def test_spectral_embedding_is_scikit_learns(tmp_path):
     x = blobs()
     options = {"affinity": "nearest_neighbors", "n_neighbors": 12, "eigen_solver": "arpack"}
     theirs = manifold.SpectralEmbedding(3, random_state=0, **options).fit(x)
-    graph = theirs.affinity_matrix_
-    graph = sp.csr_array(graph - sp.diags_array(graph.diagonal()))
-    graph.eliminate_zeros()
+    graph = sp.csr_array(theirs.affinity_matrix_)
+    assert graph.diagonal().all()  # which does not count
     ours = estimators.SpectralEmbedding(3, n_neighbors=12, tol=1e-9).fit_transform(x)
     near = estimators.SpectralEmbedding(3, affinity="precomputed", tol=1e-9).fit_transform(graph)
+    stored = estimators.SpectralEmbedding(3, affinity="precomputed", tol=1e-9).fit_transform(
+        fl.from_blocks([graph])
+    )
+    far = estimators.SpectralEmbedding(3, n_neighbors=12, tol=1e-9).fit_transform((x + 2.0**30) * 2.0**600)
     disk = estimators.SpectralEmbedding(3, n_neighbors=12, tol=1e-9).fit_transform(
         fl.from_numpy(x, tmp_path / "x.zarr")
     )
     assert isinstance(disk, fl.Array)
-    for found in (ours, near, np.asarray(disk)):
+    for found in (ours, near, np.asarray(stored), far, np.asarray(disk)):
         scale = np.linalg.norm(found, axis=0) * np.linalg.norm(theirs.embedding_, axis=0)
         agree = abs(np.sum(found * theirs.embedding_, axis=0)) / scale
         np.testing.assert_allclose(agree, 1, atol=1e-6)
         np.testing.assert_allclose(
             np.linalg.norm(found, axis=0), np.linalg.norm(theirs.embedding_, axis=0), rtol=1e-6
         )
+
+
+def test_states_of_numpys_generators_are_taken():
+    x = blobs()
+    for state in (None, 3, np.random.RandomState(3), np.random.default_rng(3)):
+        for kind in (estimators.PCA, estimators.TruncatedSVD, estimators.SpectralEmbedding):
+            kind(2, random_state=state).fit(x)
+    for kind in (estimators.PCA, estimators.SpectralEmbedding):
+        with pytest.raises(fl.ShapeError, match="random_state is 'x'; a whole number"):
+            kind(2, random_state="x").fit(x)

@@ -221,12 +221,35 @@ def test_new_points_that_are_not_finite_are_named(bad):
 def test_the_cosine_of_very_short_points_is_the_matrixs():
     x, y = soundings(40, 3)
     model = GaussianProcessRegressor("cosine", alpha=0.1).fit(x, y)
-    new = np.array([[1e-200, 0, 0], [1e-100, 0, 0], [1e-60, 2e-60, 0], [1, 2, 3]])
+    new = np.array([[1e-320, 0, 0], [1e-100, 0, 0], [1e-60, 2e-60, 0], [1e200, 0, 1e200]])
     diagonal = np.diagonal(np.asarray(fl.kernel_matrix(new, kernel="cosine", dtype="float64")))
     np.testing.assert_allclose(model._fitted_kernel.at_points(new), diagonal, rtol=1e-15)
-    std = model.predict(new, return_std=True)[1]
-    assert np.array_equal(std[:2], [0, 0])
-    assert std[2] > 0
+    directions = np.array([[1, 0, 0], [1, 0, 0], [1, 2, 0], [1, 0, 1.0]])
+    for made, wanted in zip(model.predict(new, True), model.predict(directions, True), strict=True):
+        np.testing.assert_allclose(made, wanted, rtol=1e-10)
+
+
+def test_points_on_disk_that_are_not_finite_are_named_by_the_fit(tmp_path):
+    x, y = soundings(300)
+    x[271, 1] = np.inf
+    for model in (GaussianProcessRegressor("rbf", alpha=0.1), KernelRidge(kernel="linear")):
+        with pytest.raises(
+            fl.NumericalError, match=rf"^{type(model).__name__}: X has NaN or Inf at row 271, column 1;"
+        ):
+            model.fit(fl.from_numpy(x, str(tmp_path / "x.zarr"), overwrite=True), y)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_fit_that_fails_leaves_the_model_as_it_was(tmp_path, kept):
+    x, y = soundings(60)
+    model = GaussianProcessRegressor("rbf", alpha=0.1, out=tmp_path / "gp.zarr" if kept else None).fit(x, y)
+    mean, std = model.predict(x[:5], return_std=True)
+    model.alpha = 0
+    with pytest.raises(fl.NumericalError, match="^GaussianProcessRegressor: the matrix is not positive"):
+        model.fit(np.zeros_like(x), y)
+    again = model.predict(x[:5], return_std=True)
+    assert np.array_equal(again[0], mean)
+    assert np.array_equal(again[1], std)
 
 
 def test_a_point_at_the_origin_has_no_direction():

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import flagstone as fl
@@ -127,3 +127,18 @@ def test_bad_classes_are_one_sentence_before_work(kind, tmp_path):
     assert model.predict(x).dtype == "S1"
     with pytest.raises(ValueError, match="X has 30 and y 5; they must agree"):
         model.score(x, whole[:5])
+
+
+def test_stored_points_are_cross_validated(tmp_path):
+    x, _ = problem(120, 12, 4)
+    stored, y = fl.from_blocks([x], tmp_path / "x.zarr"), np.asarray(x.argmax(axis=1)).ravel() % 3
+    parts = cross_val_score(Parabel(1), stored, y, cv=3, error_score="raise")
+    assert np.allclose(parts, cross_val_score(Parabel(1), x, y, cv=3))
+
+
+def test_other_labels_are_refused_before_anything_is_predicted():
+    x, y = problem(60, 12, 4)
+    model = Parabel(1).fit(x, y)
+    for wrong, what in ((y[:5], "y is 5 x 4"), (y[:, :3], "y is 60 x 3")):
+        with pytest.raises(ShapeError, match=f"Parabel: {what}; labels of each point, 60 x 4, are needed"):
+            model.score(x, wrong)

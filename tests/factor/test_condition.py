@@ -112,7 +112,7 @@ def test_singular_and_not_finite_matrices(rng):
     with pytest.raises(fl.NumericalError, match="row 5, column 6"):
         linalg.cond(a)
     for given in (a[:, :40], a[:40]):
-        with pytest.raises(fl.NumericalError, match="^cond: x has NaN or Inf at row 5, column 6"):
+        with pytest.raises(fl.NumericalError, match="^cond: the matrix has NaN or Inf at row 5, column 6"):
             linalg.cond(given, 2)
     assert linalg.cond(np.eye(300)) == 1
     assert linalg.cond(np.array([[2.0]])) == 1

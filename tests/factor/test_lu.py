@@ -129,6 +129,27 @@ def test_lu_solve_with_the_transpose(tmp_path, rng, dtype, trans, kind):
     assert solve_error(op, y, b[:, 1]) <= 25 * eps(dtype)
 
 
+def test_a_factor_at_a_path_is_opened_again(tmp_path, rng):
+    a, b = rng.standard_normal((515, 515)), rng.standard_normal((515, 3))
+    made = linalg.lu_factor(a, out=tmp_path / "lu.zarr")
+    again = linalg.open_factor(tmp_path / "lu.zarr")
+    assert isinstance(again, fl.linalg.LuFactor)
+    assert np.array_equal(np.asarray(again.lu), np.asarray(made.lu))
+    assert np.array_equal(again.piv, scipy.linalg.lu_factor(a)[1])
+    assert np.array_equal(linalg.lu_solve(again, b), linalg.lu_solve(made, b))
+    assert linalg.slogdet(again) == linalg.slogdet(a)
+    linalg.lu_factor(a.T, out=tmp_path / "lu.zarr")  # replaced whole
+    assert not np.array_equal(linalg.open_factor(tmp_path / "lu.zarr").piv, made.piv)
+    for out in (tmp_path / "lu.npy", np.empty((515, 515)), fl.from_numpy(np.zeros((515, 515)))):
+        alone = linalg.lu_factor(a, out=out)  # lu alone
+        assert np.array_equal(alone.piv, again.piv)
+        assert np.array_equal(np.asarray(alone.lu), np.asarray(again.lu))
+    none = linalg.lu_factor(np.empty((0, 0)), out=tmp_path / "none.zarr")
+    assert linalg.open_factor(tmp_path / "none.zarr").piv.shape == none.piv.shape == (0,)
+    with pytest.raises(fl.FormatError, match="lu.zarr"):
+        fl.open(tmp_path / "lu.zarr")
+
+
 def test_a_zero_pivot_stops_the_transposed_solve(rng):
     a = rng.standard_normal((300, 300))
     a[:, 200] = 0

@@ -227,9 +227,9 @@ def test_refusals(tmp_path):
     fl.from_numpy(a, str(tmp_path / "a.zarr"))
     with pytest.raises(fl.FormatError, match="holds no factor"):
         linalg.open_factor(tmp_path / "a.zarr")
-    linalg.lu_factor(np.eye(3), out=tmp_path / "lu.zarr")
-    with pytest.raises(fl.FormatError, match="lu_factor store one array"):
-        linalg.open_factor(tmp_path / "lu.zarr")
+    linalg.cholesky(np.eye(3), out=tmp_path / "l.zarr")
+    with pytest.raises(fl.FormatError, match="cholesky stores one array"):
+        linalg.open_factor(tmp_path / "l.zarr")
     for routine, part in ((linalg.qr, "R"), (linalg.lq, "L")):
         routine(a, out=tmp_path / "q.zarr")
         with pytest.raises(fl.FormatError, match=f"holds Q and {part} as arrays; open each"):

@@ -116,6 +116,24 @@ def test_a_cut_gzip(tmp_path):
 
 
 # SVMlight
+@pytest.mark.parametrize("packed", [True, False])
+def test_docword(tmp_path, packed):
+    def written(text):
+        path = tmp_path / f"docword.{len(text)}.txt{'.gz' if packed else ''}"
+        with gzip.open(path, "wt") if packed else open(path, "w") as file:
+            file.write(text)
+        return path
+
+    opened = fl.open(written("2\n3\n3\n1 3 5\n2 1 7\n2 2 300\n"))
+    assert opened.dtype.kind in "iu"
+    np.testing.assert_array_equal(opened.to_scipy().toarray(), [[0, 0, 5], [7, 300, 0]])
+    assert fl.open(written("4\n3\n0\n\n")).shape == (4, 3)
+    with pytest.raises(fl.FormatError, match="1 of 2 entries"):
+        fl.open(written("2\n3\n2\n1 3 5\n"))
+    with pytest.raises(fl.FormatError, match="line 5: row 3"):
+        fl.open(written("2\n3\n2\n1 3 5\n3 2 1\n"))
+
+
 @pytest.mark.parametrize("zero_based", [True, False])
 @pytest.mark.parametrize("packed", [True, False])
 def test_svmlight(tmp_path, rng, zero_based, packed):

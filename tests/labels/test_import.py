@@ -146,3 +146,24 @@ def test_what_is_refused(levels, tmp_path):
         fl.import_labels(write_model(tmp_path / "more", levels, nr_labels=41))
     with pytest.raises(errors.ShapeError, match="format is 'int4'"):
         fl.import_labels(tmp_path / "more", format="int4")
+
+
+@pytest.mark.parametrize("processor", ["l2-hinge", "log-l2-hinge"])
+def test_scores_beyond_float32_keep_their_order(levels, tmp_path, processor):
+    heavy = [(30 * weights, clusters) for weights, clusters in levels]  # exp(s) of most labels is 0
+    model = fl.import_labels(write_model(tmp_path / "pecos", heavy, processor))
+    x = points(levels)
+    rows = sp.hstack([x, np.ones((x.shape[0], 1), "f4")]).tocsr()
+    expected = np.zeros((x.shape[0], 1))
+    for weights, clusters in heavy:
+        z = (rows @ weights).toarray()
+        expected = -(np.maximum(0, 1 - z) ** 2) + np.where(
+            clusters.toarray().T, expected[:, :, None], -np.inf
+        ).max(1)
+    assert (expected[:, :-1].min(axis=1) < -200).all()
+    labels, scores = (np.asarray(one) for one in model.predict(x, LABELS - 1, beam=3))
+    told = np.take_along_axis(expected, labels, axis=1)
+    best = -np.sort(-expected[:, :-1], axis=1)
+    assert (labels >= 0).all()
+    np.testing.assert_allclose(told, best, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(scores, best if "log" in processor else np.exp(best), rtol=2e-4, atol=1e-30)

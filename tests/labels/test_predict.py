@@ -32,7 +32,7 @@ def test_predictions_are_those_of_a_naive_search(trained, beam):
     check_predicted(found, predict(model, x, 4, beam, 0.7), 4)
 
 
-@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 25), st.integers(2, 8), st.data())
+@given(st.integers(2, 40), st.integers(1, 12), st.integers(1, 25), st.integers(2, 8), st.data())
 @examples(8)
 def test_small_shapes(points, features, labels, leaf, data):
     x, y = problem(points, features, labels, points + 41 * labels, min(features, 3))
@@ -40,7 +40,7 @@ def test_small_shapes(points, features, labels, leaf, data):
     threshold = data.draw(st.sampled_from([0.0, 0.05]))
     model = fl.train_labels(x, y, max_leaf=leaf, trees=2, threshold=threshold, format=format)
     k, beam = data.draw(st.integers(1, labels)), data.draw(st.integers(1, 3))
-    beam = max(beam, -(-k // max(1, model._core.most_leaf)))
+    beam = max(beam, model._core.leaves_for(k))
     found = model.predict(x, k, beam=beam)
     check_predicted(found, predict(model, x, k, beam), k)
 
@@ -144,3 +144,25 @@ def test_metrics_take_what_predict_returns(trained):
     _, y = problem()
     found = model.predict(x, 5)
     assert fl.label_metrics(found, y, y).P == fl.label_metrics(np.asarray(found.labels), y, y).P
+
+
+@pytest.mark.parametrize("labels", [7, 10, 13, 40])
+def test_a_narrow_beam_reaches_as_many_labels_as_are_asked_for(labels):
+    x, y = problem(120, 30, labels)
+    model = fl.train_labels(x, y, max_leaf=3, trees=2)
+    for k in range(1, labels + 1):
+        assert (np.asarray(model.predict(x, k, beam=1).labels) >= 0).all(), k
+
+
+def test_rows_may_be_chosen(trained, tmp_path):
+    model, x = trained
+    _, y = problem()
+    stored, labels = (fl.from_blocks([one], tmp_path / f"{i}.zarr") for i, one in enumerate((x, y)))
+    some = np.arange(300) % 3 == 1
+    assert bits(model.predict(stored[some], 3)) == bits(model.predict(x[some], 3))
+    assert bits(model.predict(stored[50:90], 3)) == bits(model.predict(x[50:90], 3))
+    again = fl.train_labels(stored[some], labels[some], max_leaf=6, trees=1)
+    expected = fl.train_labels(x[some], y[some], max_leaf=6, trees=1)
+    assert bits(again.predict(x, 3)) == bits(expected.predict(x, 3))
+    forest = fl.train_labels(stored[some], labels[some], method="pfastrexml", trees=2)
+    assert forest.labels == 40

@@ -119,6 +119,7 @@ def test_bad_input_is_one_sentence(tmp_path):
         (lambda: fl.train_labels(x, y, trees=2**40), "trees is 1099511627776; a whole number of at most"),
         (lambda: fl.train_labels(x, y, C=np.inf), "C is inf; a finite number above 0"),
         (lambda: fl.train_labels(x, y, seed=[1]), r"seed is \[1\]"),
+        (lambda: fl.train_labels(x, sp.csr_matrix(y.shape, dtype="f4")), "Y has no label of any point"),
     ):
         with pytest.raises(errors.ShapeError, match=what):
             call()

@@ -137,7 +137,7 @@ def test_to_dask_says_what_is_wrong(tmp_path, cells, monkeypatch):
         fl.to_dask(cells[1])
     with pytest.raises(TypeError, match="dask_chunks: ndarray is no Array"):
         fl.dask_chunks(np.ones(3))
-    with pytest.raises(ValueError, match="nbytes is 0"):
+    with pytest.raises(ValueError, match="nbytes: 0 is no size"):
         fl.dask_chunks(fl.from_numpy(np.ones(3)), 0)
     monkeypatch.setitem(sys.modules, "dask.array", None)
     with pytest.raises(fl.Error, match=r"pip install 'dask\[array\]'"):

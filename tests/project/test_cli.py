@@ -124,8 +124,9 @@ def test_lstsq_and_qr(tmp_path, rng):
     for word in ("rank 3 of 3", "condition", "R²", "GCV", "constant", "±"):
         assert word in shown
     np.testing.assert_allclose(np.load(tmp_path / "x.npy")[0], [1, -2, 3], rtol=1e-10)
-    told = json.loads(run("lstsq", "a.npy", "y.npy", "--json", folder=tmp_path).stdout)
+    told = json.loads(run("lstsq", "a.npy", "y.npy", "--json", "-o", "one.npy", folder=tmp_path).stdout)
     assert len(told["fit"]["x"][0]) == 3
+    assert np.array_equal(np.load(tmp_path / "one.npy"), told["fit"]["x"][0])  # no axis for one ridge value
     fails("lstsq", "a.npy", "y.npy", "-o", "x.npy", folder=tmp_path, words=["x.npy", "--overwrite"])
     run("qr", "a.npy", "-o", "qr.zarr", folder=tmp_path)
     q, r = (np.asarray(fl.open(str(tmp_path / "qr.zarr" / name))) for name in "qr")
@@ -264,6 +265,24 @@ def test_convert_names_its_own_option(tmp_path):
     np.save(tmp_path / "x.npy", np.ones(3))
     fails("convert", "x.npy", "x.npy", folder=tmp_path, words=["--overwrite"])
     fails("convert", "nope", "x.npy", folder=tmp_path, words=["nope", "does not exist"])
+
+
+def test_convert_edges(tmp_path):
+    (tmp_path / "e.txt").write_text("# from to\n70 50\n50 70\n50 50\n90 70\n")
+    run(
+        "convert", "e.txt", "g.zarr", "--edges", "--symmetric", "--duplicates", "first", "--dense-ids",
+        "--no-loops", "--layout", "triangle", folder=tmp_path,
+    )  # fmt: skip
+    found = fl.open(tmp_path / "g.zarr")
+    assert found.layout == "triangle"
+    np.testing.assert_array_equal(found.to_scipy().toarray(), [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    np.testing.assert_array_equal(np.load(tmp_path / "g-ids.npy"), [50, 70, 90])
+    options = ["--edges", "--dense-ids"]
+    fails("convert", "e.txt", "h.zarr", "--symmetric", folder=tmp_path, words=["--edges"])
+    fails("convert", "e.txt", "h.docx", *options, folder=tmp_path, words=["h.docx"])
+    (tmp_path / "g-ids.npy").rename(tmp_path / "h-ids.npy")
+    fails("convert", "e.txt", "h.zarr", *options, folder=tmp_path, words=["h-ids.npy", "--overwrite"])
+    assert not (tmp_path / "h.zarr").exists()
 
 
 def test_json_of_an_error_keeps_stdout_clean(tmp_path):

@@ -60,17 +60,14 @@ def measurer(register_data):
 def run(measurer: subprocess.Popen[str], name: str, cases: list[list], timeout: float) -> list[list[dict]]:
     """What measure.py says of each case: refused, refused again, then one run for each step."""
     late = threading.Timer(timeout, os.killpg, (measurer.pid, signal.SIGKILL))
-    late.daemon = True
     late.start()
+    print(json.dumps([name, cases]), file=measurer.stdin, flush=True)
     told, line = [], ""
-    try:
-        print(json.dumps([name, cases]), file=measurer.stdin, flush=True)
-        for line in measurer.stdout:
-            if line.startswith("ended"):
-                break
-            told.append(line)
-    finally:
-        late.cancel()
+    for line in measurer.stdout:
+        if line.startswith("ended"):
+            break
+        told.append(line)
+    late.cancel()
     assert line == "ended 0\n", (name, cases, line)  # it printed why, or was killed: too late
     return [json.loads(line) for line in told]
 

@@ -179,6 +179,8 @@ def test_the_command_line_simulates(node, tmp_path: Path):
         (["lu", "-n", "200", "--inner", "100"], "--inner"),
         (["qr", "-n", "200", "--inner", "100"], "--inner"),
         (["matmul", "-n", "200", "--shape", "3x3"], "--shape"),
+        (["cholesky", "-n", "200", "--kernel", "wave"], "--kernel"),
+        (["lu", "-n", "200", "--method", "sweep"], "--method"),
         (["stencil", "--shape", "64x64", "--steps", "2", "-n", "3"], "-n"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
-from flagstone.estimators import PCA, TruncatedSVD
+from flagstone.estimators import PCA, KMeans, TruncatedSVD
 
 N = 40
 RNG = np.random.default_rng(5)
@@ -110,6 +110,8 @@ CASES = {
     "map of a graph": (lambda a: fl.spectral_embedding(a, 2).w, None),
     "kmeans": (lambda a: fl.kmeans(a, 3, seed=1).inertia, None),
     "kmeans predict": (lambda a: dense(fl.kmeans(other(), 3, seed=1).predict(a)), None),
+    "kmeans transform": (lambda a: dense(fl.kmeans(other(), 3, seed=1).transform(a)), None),
+    "KMeans": (lambda a: KMeans(3, random_state=1).fit(a).inertia_, None),
     "topics": (lambda a: dense(fl.topics(a, 2, seed=1).topics), None),
     "lsa": (lambda a: np.abs(dense(fl.lsa(a, 2).s)), None),
     "train_labels": (

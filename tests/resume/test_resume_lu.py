@@ -61,8 +61,12 @@ def test_goes_on(process, tmp_path, rng, what, kill):
         assert np.array_equal(np.asarray(lower), np.asarray(found.L))
         assert np.array_equal(np.asarray(upper), np.asarray(found.U))
         assert np.array_equal(p, found.p)
-    elif what != "definite":
-        found = fl.linalg.lu_factor(a).lu if what == "lu_factor" else fl.linalg.solve(a, b)
+    elif what == "lu_factor":
+        factor, found = fl.linalg.open_factor(tmp_path / "out.zarr"), fl.linalg.lu_factor(a)
+        assert np.array_equal(np.asarray(factor.lu), np.asarray(found.lu))
+        assert np.array_equal(factor.piv, found.piv)
+    elif what == "solve":
+        found = fl.linalg.solve(a, b)
         assert np.array_equal(np.asarray(fl.open(tmp_path / "whole.zarr")), np.asarray(found))
 
 

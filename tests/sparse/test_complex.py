@@ -94,6 +94,16 @@ def test_views_and_reductions(rng):
             refused()
 
 
+def test_chosen_columns_are_counted_and_turned(rng):
+    a = complex_csr(40, 30, 0.3, "complex128", rng)
+    some = fl.from_blocks([a])[:, 3:20]
+    assert some.nnz == a[:, 3:20].nnz
+    np.testing.assert_array_equal(some.getnnz(0), a[:, 3:20].getnnz(0))
+    np.testing.assert_array_equal(fl.transpose(some).to_scipy().toarray(), a[:, 3:20].T.toarray())
+    with pytest.raises(fl.ShapeError, match="matmul: A is complex128; over a semiring, .* real values"):
+        fl.matmul(some, np.ones(17), mask=np.ones(40, bool))
+
+
 def test_written_results(rng):
     S, T = (complex_csr(90, 70, 0.08, "complex64", rng) for _ in range(2))
     A, B = fl.from_blocks([S]), fl.from_blocks([T])

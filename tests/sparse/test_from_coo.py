@@ -79,6 +79,25 @@ def test_duplicates_first_and_refused(tmp_path):
         fl.from_coo(arrays, duplicates="error")
 
 
+@pytest.mark.parametrize("duplicates", ["sum", "first"])
+def test_made_symmetric_it_is_so_to_the_bit(duplicates, rng):
+    """Entries of both sides of the diagonal, some of them several times: rounding must not part them."""
+    rows, columns = rng.integers(0, 12, (2, 900))
+    values = rng.standard_normal(900)
+    found = fl.from_coo((rows, columns, values), symmetric=True, duplicates=duplicates, shape=(12, 12))
+    dense = found.to_scipy().toarray()
+    np.testing.assert_array_equal(dense, dense.T)
+    wanted = np.zeros((12, 12))
+    for i, j, value in zip(rows[::-1], columns[::-1], values[::-1], strict=True):  # the first one comes last
+        for place in {(i, j), (j, i)}:
+            wanted[place] = value if duplicates == "first" else wanted[place] + value
+    np.testing.assert_allclose(dense, wanted, rtol=1e-12)
+    half = fl.from_coo(
+        (rows, columns, values), symmetric=True, duplicates=duplicates, shape=(12, 12), layout="triangle"
+    )
+    np.testing.assert_array_equal(half.to_scipy().toarray(), dense)
+
+
 def test_bad_entries_are_named():
     def refused(error, match, entries, **options):
         with pytest.raises(error, match=match):

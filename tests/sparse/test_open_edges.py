@@ -34,6 +34,23 @@ def test_real_graphs(name, shared_data):
     np.testing.assert_array_equal(found.ids[...], ids)
 
 
+def test_names_of_any_64_bits(tmp_path):
+    large = [1 << 63, (1 << 64) - 1, 5]
+    (tmp_path / "e.txt").write_text("".join(f"{one} {large[2]}\n" for one in large[:2]))
+    np.save(tmp_path / "e.npy", np.array([[large[0], 5], [large[1], 5]], "u8"))
+    for name in ("e.txt", "e.npy"):
+        found = fl.open_edges(tmp_path / name, ids="dense")
+        np.testing.assert_array_equal(found.ids[...], np.array([5, *large[:2]], "u8"))
+        np.testing.assert_array_equal(found.to_scipy().toarray(), [[0, 0, 0], [1, 0, 0], [1, 0, 0]])
+        with pytest.raises(fl.Error, match="9223372036854775808|18446744073709551615"):
+            fl.open_edges(tmp_path / name)
+    (tmp_path / "e.txt").write_text(f"-1 2\n{1 << 63} 2\n")
+    with pytest.raises(fl.FormatError, match="negative ids and ids of 2"):
+        fl.open_edges(tmp_path / "e.txt", ids="dense")
+    (tmp_path / "e.txt").write_text("# none\n")
+    assert fl.open_edges(tmp_path / "e.txt", ids="dense").ids.shape == (0,)
+
+
 def test_docword(shared_data):
     path = shared_data / "uci-kos" / "docword.kos.txt"
     rows, words, entries = (int(n) for n in np.loadtxt(path, max_rows=3))
@@ -41,6 +58,9 @@ def test_docword(shared_data):
     assert len(lines) == entries
     counts = lines[:, 2].astype("f8")
     same(fl.open_edges(path), of_scipy(lines[:, 0] - 1, lines[:, 1] - 1, counts, (rows, words)))
+    opened = fl.open(path)
+    assert opened.dtype == np.int64 or opened.dtype.kind in "iu"
+    assert (opened.to_scipy() != of_scipy(lines[:, 0] - 1, lines[:, 1] - 1, counts, (rows, words))).nnz == 0
 
 
 @pytest.mark.parametrize("ending", ["txt", "csv", "txt.gz", "npy"])

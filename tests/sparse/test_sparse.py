@@ -166,6 +166,17 @@ def test_from_blocks_takes_dense_blocks_and_tuples(tmp_path, rng):
         np.testing.assert_allclose(numbers(a @ np.eye(30)), m.toarray())
 
 
+@pytest.mark.parametrize(("first", "second"), [("i8", "f8"), ("u1", "i8"), ("i1", "i4"), ("f8", "c16")])
+def test_values_are_not_cut_to_those_of_the_first_block(first, second):
+    blocks = [np.array([[1, 2]], first), np.array([[-3 if second == "i8" else 300.5, 1]]).astype(second)]
+    with pytest.raises(fl.ShapeError, match="block 1 are .* do not fit"):
+        fl.from_blocks(blocks)
+    whole = fl.from_blocks(blocks, dtype=second).to_scipy().toarray()
+    np.testing.assert_array_equal(whole, np.vstack(blocks))
+    narrow = fl.from_blocks([np.array([[1, 2]], "u1"), np.array([[7, 0]])])  # what fits is taken
+    np.testing.assert_array_equal(narrow.to_scipy().toarray(), [[1, 2], [7, 0]])
+
+
 def test_from_blocks_overwrite(tmp_path, rng):
     path = str(tmp_path / "a.zarr")
     first, second = counts(rng, 50, 20), counts(rng, 60, 20)

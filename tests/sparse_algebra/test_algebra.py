@@ -93,6 +93,10 @@ def test_norms_are_scipys(pair):
     assert a.norm("max") == abs(x).max()
     assert a.H.shape == (120, 300)
     assert a.conj() is a
+    for unit in (1e-300, 1e-160, 1e160, 1e300):  # squares leave the range of float64
+        assert (a * unit).norm() == pytest.approx(spl.norm(x) * unit, rel=1e-12)
+    with pytest.raises(fl.ShapeError, match="ord is 2"):
+        a[:0].norm(2)
 
 
 def test_bits_do_not_depend_on_the_limit(tmp_path):

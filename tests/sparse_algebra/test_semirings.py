@@ -136,6 +136,29 @@ def test_masks_and_accumulation(matrix, rng):
     np.testing.assert_allclose(turned, np.where(np.arange(150) % 2 == 0, a.T @ np.ones(400), 0), rtol=1e-12)
 
 
+def test_a_mask_may_be_out(matrix, rng, tmp_path):
+    """What clears `out` must not clear the mask: of rows and of cells, with X in memory and on disk."""
+    s, a = matrix
+    met, square = (a[:150] != 0).astype(int), s[:150]
+    x = rng.random((150, 150)) < 0.1
+    for mask, given in ((rng.random(150) < 0.5, x[:, 0]), (rng.random((150, 150)) < 0.5, x)):
+        wanted = mask & (met @ given > 0)
+        on_disk = fl.from_numpy(given, str(tmp_path / f"x{given.ndim}.zarr"))
+        for one in (given, on_disk):
+            y = mask.copy()
+            fl.matmul(square, one, semiring="or_and", mask=y, out=y)
+            np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i4", "i8"])
+def test_whole_numbers_go_into_what_was_asked_for(matrix, rng, dtype):
+    s, a = matrix
+    x, y = rng.integers(-9, 9, 150), rng.integers(-9, 9, 400).astype(dtype)
+    wanted = (y + a.toarray().astype(int) @ x).astype(dtype)
+    fl.matmul(s, x, dtype=dtype, out=y, accumulate=True)
+    np.testing.assert_array_equal(y, wanted)
+
+
 def test_views_are_seen_and_whole_numbers_saturate(matrix):
     s, a = matrix
     x = np.full(150, BIG - 3)

@@ -57,6 +57,14 @@ def test_what_of_a_row_is_kept(factors):
     assert np.array_equal(got, wanted)
 
 
+def test_large_whole_numbers_are_told_apart():
+    """Beyond 2^53 neighbours are one number of float64."""
+    ones = fl.from_blocks([np.ones((1, 1), "i8")])
+    row = fl.from_blocks([np.array([[1 << 60, (1 << 60) + 1, (1 << 60) - 1]])])
+    kept = fl.matmul(ones, row, top=1).to_scipy()
+    assert (kept.indices.tolist(), kept.data.tolist()) == ([1], [(1 << 60) + 1])
+
+
 def test_of_equal_values_the_lower_columns_stay():
     ones = fl.from_blocks([sp.csr_matrix(np.ones((2, 1)))])
     row = fl.from_blocks([sp.csr_matrix(np.array([[-1.0, 2, 5, 5, 5, np.nan]]))])

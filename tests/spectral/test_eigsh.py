@@ -173,8 +173,33 @@ def test_every_pair_of_small_and_degenerate_matrices(a):
 def test_units_do_not_matter():
     a = laplacian(9, 9)
     one = fl.linalg.eigsh(a, 4).w
-    for unit in (1e-120, 1e120):
-        assert abs(fl.linalg.eigsh(a * unit, 4).w / unit - one).max() <= 1e-5 * one[0]
+    for unit in (1e-305, 1e-120, 1e120, 1e200):
+        found = fl.linalg.eigsh(a * unit, 4)
+        assert abs(found.w / unit - one).max() <= 1e-5 * one[0]
+        assert found.residual.max() / unit <= TOL * one[0]
+
+
+@pytest.mark.parametrize("block", [None, 2])
+def test_spectra_that_decay_fast(block):
+    """Blocks whose directions are weak, or rounding alone: the basis stays orthonormal all the same."""
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.standard_normal((60, 12)))[0]
+    a = (turn * np.logspace(0, -24, 12)) @ turn.T
+    a = (a + a.T) / 2
+    for k in (3, 9):
+        check(fl.linalg.eigsh(a, k, which="LA", block=block), a, np.linalg.eigvalsh(a), "LA")
+
+
+def test_a_start_that_spans_other_pairs_is_looked_past():
+    """Vectors that A maps to themselves show nothing else: no residual tells."""
+    a = laplacian(9, 7)
+    values, vectors = np.linalg.eigh(a.toarray())
+    for unit in (1.0, 1e-200, 1e200):
+        found = fl.linalg.eigsh(a, 3, v0=vectors[:, :5] * unit, block=5)
+        assert found.verified
+        check(found, a, values, "LM")
+    bare = fl.linalg.eigsh(a, 3, v0=vectors[:, :5], block=5, verify=False)
+    assert not bare.verified
 
 
 def test_operators_of_the_caller():

@@ -60,6 +60,19 @@ def test_a_function_and_a_lazy_matrix():
     check(fl.linalg.lobpcg(np.zeros((5, 5)), start(5, 2)), np.zeros((5, 5)), np.zeros(5), "LA")
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200])
+def test_units_do_not_matter(unit):
+    turn = np.linalg.qr(start(40, 40))[0]
+    a = (turn * np.r_[100, 80, 60, np.linspace(-1, 1, 37)]) @ turn.T
+    a, x = (a + a.T) / 2, start(40, 3, 1)
+    one = fl.linalg.lobpcg(a, x)
+    for given, vectors in ((a * unit, x), (a, x * unit)):
+        w = unit if given is not a else 1.0
+        found = fl.linalg.lobpcg(given, vectors)
+        assert abs(found.w / w - one.w).max() <= 1e-5 * one.w[0]
+        assert found.residual.max() / w <= 1e-6 * one.w[0] * 1.01
+
+
 def test_what_was_reached_is_kept():
     a = laplacian(30, 30)
     with pytest.raises(fl.ConvergenceError, match="give a preconditioner M") as caught:
@@ -85,6 +98,8 @@ def test_what_was_reached_is_kept():
         (lambda a: fl.linalg.lobpcg(a, start(20, 2), largest="no"), TypeError, "largest is 'no'"),
         (lambda a: fl.linalg.lobpcg(a, start(20, 2), M=np.eye(3)), fl.ShapeError, "M"),
         (lambda a: fl.linalg.lobpcg(a * np.nan, start(20, 2)), fl.NumericalError, "NaN or Inf"),
+        (lambda a: fl.linalg.lobpcg(a, start(20, 2), Y=start(20, 2)), fl.ShapeError, "X depends on Y"),
+        (lambda a: fl.linalg.lobpcg(a + np.tri(20), start(20, 1)), fl.NumericalError, "A is not symmetric"),
         (
             lambda a: fl.linalg.lobpcg(a, start(20, 2), memory="2MiB"),
             fl.BudgetError,

@@ -75,6 +75,38 @@ def test_every_triplet_and_rank_deficiency():
     assert abs(fl.linalg.svds(np.zeros((6, 4)), 2).s).max() == 0
 
 
+@pytest.mark.parametrize("shape", [(50, 30), (20, 200)])
+def test_spectra_that_decay_fast(shape):
+    """Down to 1e-5 of the largest: AᵀA has 1e-10 of it, in ten digits less."""
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.standard_normal((n, 10)))[0] for n in shape)
+    sigma = np.logspace(0, -9, 10)
+    a = (left * sigma) @ right.T
+    for given in (a, sp.csr_array(a)):
+        found = fl.linalg.svds(given, 6, tol=1e-4)
+        assert (abs(found.s - sigma[:6]) <= 1e-4 * sigma[:6]).all()
+        u, v = np.asarray(found.U), np.asarray(found.Vt).T
+        assert (np.linalg.norm(a.T @ u - v * found.s, axis=0) <= 1e-4 * sigma[:6]).all()
+        off = [abs(one.T @ one - np.eye(6)).max() for one in (u, v)]
+        assert min(off) <= 1e-12  # of the side that is iterated; the other one is A v / σ
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("shape", [(30, 20), (6, 60)])
+def test_units_do_not_matter(shape, dtype):
+    """Of AᵀA the numbers are squares: what leaves the range of float64 is iterated in other units."""
+    rng = np.random.default_rng(1)
+    a = rng.standard_normal(shape) * (1 if dtype == "float64" else 1 + 1j)
+    wanted = np.linalg.svd(a, compute_uv=False)[:3]
+    for unit in (1e-300, 1e-100, 1e200):
+        for given in [sp.csr_array(a * unit)] + [a * unit] * (dtype == "float64"):
+            found = fl.linalg.svds(given, 3)
+            assert abs(found.s / unit - wanted).max() <= 1e-9 * wanted[0]
+            assert found.residual.max() / unit <= 1e-6 * wanted[0]
+            u, vt = np.asarray(found.U), np.asarray(found.Vt)
+            assert np.linalg.norm(a @ vt.conj().T - u * wanted) <= 1e-6 * wanted[0]
+
+
 def test_what_is_returned(tmp_path):
     a = decaying(80, 30)
     s = fl.linalg.svds(a, 3, return_singular_vectors=False)

@@ -71,6 +71,30 @@ def weighted(u, weights, edges):
     return total
 
 
+def times(a, b):
+    """A product that rounds every operation: NumPy's of complex numbers may fuse two of them."""
+    if a.dtype.kind != "c":
+        return a * b
+    made = np.empty(np.broadcast_shapes(a.shape, b.shape), a.dtype)
+    made.real = a.real * b.real - a.imag * b.imag
+    made.imag = a.real * b.imag + a.imag * b.real
+    return made
+
+
+def over(a, b):
+    """A quotient; of complex numbers Smith's."""
+    if a.dtype.kind != "c":
+        return a / b
+    one, turned = b.real.dtype.type(1), np.abs(b.real) < np.abs(b.imag)
+    large, small = np.where(turned, b.imag, b.real), np.where(turned, b.real, b.imag)
+    ratio = small / large
+    scale = one / (large + small * ratio)
+    made = np.empty_like(a)
+    made.real = np.where(turned, a.real * ratio + a.imag, a.real + a.imag * ratio) * scale
+    made.imag = np.where(turned, a.imag * ratio - a.real, a.imag - a.real * ratio) * scale
+    return made
+
+
 def swept(kernel, state, steps, edges, coefficients=(), sources=(), receivers=()):
     """What `fl.stencil` returns: state, traces. `kernel`: weights, or a function of whole arrays."""
     pair = isinstance(state, tuple)
@@ -84,13 +108,15 @@ def swept(kernel, state, steps, edges, coefficients=(), sources=(), receivers=()
             w = weighted(now, kernel, edges)
             k = [np.broadcast_to(c, now.shape).astype(now.dtype) for c in coefficients]
             if not pair:
-                following = w if not k else now + k[0] * w if len(k) == 1 else now + k[0] * w + k[1]
+                following = now + times(k[0], w) if k else w
+                following = following + k[1] if len(k) == 2 else following
             elif not k:
                 following = w - before
             elif len(k) == 1:
-                following = ((now + now) - before) + k[0] * w
+                following = ((now + now) - before) + times(k[0], w)
             else:
-                following = (((now + now) - (one - k[1]) * before) + k[0] * w) / (one + k[1])
+                kept = times(one - k[1], before)
+                following = over(((now + now) - kept) + times(k[0], w), one + k[1])
         for index, series in sources:
             following[index] += now.dtype.type(series[t])
         for r, index in enumerate(receivers):

@@ -68,6 +68,9 @@ def test_options(words, options):
         ("does not take 1 argument", lambda u, c: u[0, 0], X, 1),
         ("the kernel's weights are <U1", np.array([["a"]]), X, 1),
         ("a number for each offset", {(0, 0): 10**400}, X, 1),
+        ("makes complex64 of a field of float32", lambda u: 1j * u[0, 1], X, 1),
+        ("an array of its own, 6 x 8 float32", lambda u: X * u[0, 1], X, 1),
+        ("at most 64 bits a part", W, X.astype(np.longdouble), 1),
     ],
 )
 def test_operands(words, kernel, state, steps):
@@ -137,3 +140,47 @@ def test_what_is_fixed_beyond_the_field_is_clamped():
         {"method": "al1", "block": (2**64, 2, 5), "depth": 2},
     ):
         np.testing.assert_array_equal(fl.stencil(fl.laplacian(3), x, 3, **options).state, wanted)
+
+
+@pytest.mark.parametrize(
+    ("words", "weights", "dtype", "options"),
+    [
+        ("values that uint8 does not hold", {(0, 1): 1}, "u1", {"sources": [((1, 1), [300, 0])]}),
+        ("values that int32 does not hold", {(0, 1): 1}, "i4", {"sources": [((1, 1), [0.5, 0])]}),
+        ("values that int64 does not hold", {(0, 1): 1}, "i8", {"sources": [((1, 1), [2.0**63, 0])]}),
+        ("values that int32 does not hold", {(0, 1): 1}, "i4", {"sources": [((1, 1), [np.nan, 0])]}),
+        ("values that float32 does not hold", {(0, 1): 1}, "f4", {"sources": [((1, 1), [1e300, 0])]}),
+        ("a number of float32 is needed", {(0, 1): 1}, "f4", {"boundary": {"fixed": 1e300}}),
+        ("is float64 and the field int32", {(0, 1): 1}, "i4", {"coefficients": np.full((3, 4), 0.5)}),
+        ("is int64 and the field int8", {(0, 1): 1}, "i1", {"coefficients": np.full(4, 300)}),
+        ("is int64 and the field uint8", {(0, 1): 1}, "u1", {"coefficients": fl.from_numpy(np.ones(4, int))}),
+        (r"offset \(0, 1\) is 9.22337e\+18 and the field int64", {(0, 1): 2**63 - 1}, "i8", {}),
+        (r"offset \(0, 1\) is 1e\+300 and the field float32", {(0, 1): 1e300}, "f4", {}),
+        (r"offset \(0, 0\) is 1e\+300 and the field complex64", {(0, 0): 1e300}, "c8", {}),
+    ],
+)
+def test_what_a_field_cannot_hold(words, weights, dtype, options):
+    """Else it would be cut off, wrapped around or infinite without a word."""
+    with fails((TypeError, ValueError), "^stencil: ", words):
+        fl.stencil(weights, np.zeros((3, 4), dtype), 2, **options)
+
+
+def test_what_a_field_holds_may_come_in_another_dtype():
+    x = np.arange(12, dtype="i2").reshape(3, 4)
+    wanted = x + 2 * 3 * x + 5
+    wanted[1, 1] += 7
+    made = fl.stencil({(0, 0): 3}, x, 1, coefficients=(np.full((3, 4), 2), 5.0), sources=[((1, 1), [7.0])])
+    np.testing.assert_array_equal(made.state, wanted)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"coefficients": np.ma.masked_less(X, 2)},
+        {"sources": [((1, 1), np.ma.masked_less([1.0, 2.0], 2))]},
+        {"boundary": [{"fixed": np.ma.masked_less(X[0], 2)}, "fixed"]},
+    ],
+)
+def test_masks_are_not_dropped(options):
+    with fails(TypeError, "^stencil: ", "whose mask would be lost"):
+        fl.stencil(W, X, 2, **options)

@@ -57,7 +57,13 @@ def test_waves_and_functions(field, tmp_path):
         ("give -o DST", ["heat", "x.zarr", "--steps", 1]),
         ("is no kernel", ["cold", "x.zarr", "--steps", 1, "-o", "o.zarr"]),
         ("whole numbers with commas", ["heat", "x.zarr", "--steps", 1, "-o", "o.zarr", "--receiver", "a"]),
-        ("for waves", ["heat", "x.zarr", "--steps", 1, "-o", "o.zarr", "--source", "1,1"]),
+        ("--source is for wave", ["heat", "x.zarr", "--steps", 1, "-o", "o.zarr", "--source", "1,1"]),
+        ("--boundary is for heat", ["wave", "x.zarr", "--steps", 1, "-o", "o.zarr", "--boundary", "mirror"]),
+        ("--coefficients is for FILE", ["heat", "x.zarr", "--steps", 1, "-o", "o.zarr", "--coefficients", 1]),
+        ("give --receiver too", ["heat", "x.zarr", "--steps", 1, "-o", "o.zarr", "--traces", "t.npy"]),
+        ("create it first", ["heat", "x.zarr", "--steps", 1, "-o", "o.zarr", "--movie", "q/m.gif"]),
+        ("end 'm.png' in .gif", ["heat", "x.zarr", "--steps", 1, "-o", "o.zarr", "--movie", "m.png"]),
+        ("give --movie too", ["heat", "x.zarr", "--steps", 1, "-o", "o.zarr", "--section", "2"]),
         ("add --overwrite", ["heat", "x.zarr", "--steps", 1, "-o", "x.zarr"]),
         ("a receiver is at", ["heat", "x.zarr", "--steps", 1, "-o", "o.zarr", "--receiver", "99,0"]),
     ],
@@ -100,3 +106,15 @@ def test_a_comparison_of_what_does_not_exist():
     assert found.plans["sweep"].bytes_read > found.plans[found.best].bytes_read
     refused = fl.stencil.compare(fl.laplacian(1), fl.planned(99), 2, memory="1MiB").refused
     assert set(refused) == {"al4", "al3", "al2", "al1", "sweep"}
+
+
+def test_a_comparison_tells_which_methods_do_not_take_a_call():
+    x, w = np.ones((6, 8), "f4"), fl.laplacian(2)
+    compared = fl.stencil.compare(w, x, 4, block=(3, 8))
+    assert set(compared.plans) == {"al1", "al2", "al3", "sweep"}
+    assert "al4 streams whole planes" in compared.refused["al4"]
+    stages = [lambda u: {"u": u[0, 1]}, lambda u: {"u": u[1, 0]}]
+    changing = fl.stencil.compare(stages, {"u": x}, 4, boundary={"fixed": float})
+    assert set(changing.refused) == {"al3", "al4"}
+    with pytest.raises(ValueError, match="depth is 9"):
+        fl.stencil.compare(w, x, 4, depth=9)

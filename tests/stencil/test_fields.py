@@ -337,6 +337,9 @@ def test_what_fields_refuse():
         ((react, {}), "names that a function"),
         ((react, {"u": state["u"], "traces": state["v"]}), "none of 'snapshots'"),
         ((lambda *u: {"u": u[0]}, state), "whose parameters have no names"),
+        ((lambda u: {"u": 1j * u[0, 0]}, state), "makes complex64 of a field of float32"),
+        ((lambda u: {"u": 1j}, state), "a number of float32 is needed"),
+        ((lambda u: {"u": u[0, 1] * field((8, 9))}, state), "an array of its own, 8 x 9 float32"),
     ]:
         with pytest.raises((TypeError, ValueError), match=sentence):
             fl.stencil(*given, 3)

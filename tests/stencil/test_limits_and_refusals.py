@@ -158,6 +158,19 @@ def test_results_land_where_they_are_asked_for(tmp_path):
     np.testing.assert_array_equal(np.asarray(twice), fl.stencil(fl.laplacian(2), x, 3).state)
 
 
+def test_states_have_places_of_their_own(tmp_path):
+    """The one that is written last would be both."""
+    x = np.random.default_rng(0).standard_normal((20, 30))
+    one, old = np.zeros((21, 30)), fl.from_numpy(x, tmp_path / "old.zarr")
+    for out in ((one[1:],) * 2, (one[1:], one[:-1]), (tmp_path / "a", tmp_path / "a"), (old, old)):
+        with fails(ValueError, "stencil", "out is one place for two states"):
+            fl.stencil(fl.laplacian(2), (x, x), 2, out=out)
+        with fails(ValueError, "stencil", "out is one place for two states"):
+            out = dict(zip("uv", out, strict=True))
+            fl.stencil(lambda u, v: {"u": v[0, 1]}, {"u": x, "v": x}, 2, out=out)
+    assert not one.any()
+
+
 def test_operands_as_they_are_seen(tmp_path):
     x = np.random.default_rng(0).standard_normal((20, 30)).astype("f4")
     wanted = np.asarray(fl.stencil(fl.laplacian(2), x, 3).state)

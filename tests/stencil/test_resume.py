@@ -120,7 +120,9 @@ def test_checkpoints_bound_a_superstep():
         free = fl.stencil.plan(*given, **options).stencil.depth
     with fl.Runtime(checkpoint=1e-6, workers=2):
         assert fl.stencil.plan(*given, **options).stencil.depth == 1 < free
-        assert fl.stencil.plan(*given, depth=4, **options).stencil.depth == 4
+        deeper = fl.stencil.plan(*given, depth=4, **options).stencil
+        assert (deeper.depth, deeper.held_planes) == (4, 0)
+        assert deeper.scratch_bytes == 3 * 64 * 128 * 256 * 4  # read, written, what a checkpoint speaks of
         skewed = fl.stencil.plan(*given, **options | {"method": "al3"})
         assert skewed.stencil.depth == 1
         assert "on two arrays a field, a third at checkpoints" in skewed.note

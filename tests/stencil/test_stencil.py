@@ -116,6 +116,21 @@ def test_coefficients_sources_and_receivers(method, coefficients, order):
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("order", [1, 2])
+def test_coefficients_of_complex_fields(method, order):
+    """Real ones too: products and quotients are of complex numbers, and not of their parts."""
+    for dtype, wide in (("complex64", 0.125), ("complex128", 0.25 - 0.5j)):
+        state = field((37, 300), dtype)
+        state = state if order == 1 else (field((37, 300), dtype, 2), state)
+        given = [0.1 * field((37, 300), dtype, 3), np.full((37, 1), wide, dtype)]
+        for coefficients in (given[:1], given[1:], given, [np.full(300, 0.25, "f4")]):
+            check(
+                heat(2), state, 4, "mirror", method=method, coefficients=coefficients,
+                **({} if method in ("sweep", "al4") else {"block": (9, 300), "depth": 2}),
+            )  # fmt: skip
+
+
 @pytest.mark.parametrize("dtype", ["float64", "complex64", "complex128", "int8", "uint8", "int32", "int64"])
 @pytest.mark.parametrize("method", METHODS)
 def test_dtypes(method, dtype):

@@ -86,6 +86,15 @@ def test_what_is_refused():
         fl.sponge((4, 5), -1)
 
 
+def test_the_size_of_a_velocity_decides_its_step():
+    """A step squares it: the fastest point may be a negative one."""
+    v = np.where(np.arange(40) < 20, -5000.0, 10.0) * np.ones((30, 1))
+    options = {"spacing": 10.0, "sources": [[(3, 4), np.ones(30)]]}
+    made = fl.wave(v, 30, **options)
+    assert made.dt == fl.wave(np.abs(v), 30, **options).dt
+    np.testing.assert_array_equal(made.state[1], fl.wave(np.abs(v), 30, **options).state[1])
+
+
 def test_a_plan_counts_both_passes(tmp_path):
     v = fl.from_numpy(np.full((60, 120, 160), 2000.0, "f4"), tmp_path / "v.zarr")
     options = {"spacing": 10.0, "sources": [(5, 60, 80)], "frequency": 20.0, "receivers": [(5, 60, 90)]}
@@ -115,6 +124,7 @@ def test_nothing_is_read_before_everything_was_looked_at():
         ({"sources": [(99, 0)], "frequency": 1.0}, "a source is at"),
         ({"sponge_width": -1}, "width is -1"),
         ({"method": "al7"}, "no method"),
+        ({"dt": -1.0}, "dt is -1.0; a positive number"),
     ):
         with pytest.raises(ValueError, match=words):
             fl.wave(v, 3, spacing=1.0, **options)

@@ -14,31 +14,39 @@
 namespace flagstone::python {
 namespace {
 
-Job cholesky_job(const linalg::Operand& a, const linalg::Operand& factor, double shift,
+Job cholesky_job(const std::string& who, const linalg::Operand& a, const linalg::Operand& factor, double shift,
                  const std::shared_ptr<Checkpoint>& checkpoint) {
-  return {[=](Graph& graph) { linalg::cholesky(graph, a, factor, {.shift = shift, .checkpoint = checkpoint}); }};
+  return {[=](Graph& graph) {  // the upper factor is made of the transpose
+    linalg::cholesky(graph, a, factor,
+                     {.who = who, .turned = factor.transpose, .shift = shift, .checkpoint = checkpoint});
+  }};
 }
 
+/// With factors that a caller gave.
 Job substitute_job(const std::string& who, const std::vector<linalg::TriangularOperand>& factors,
                    const linalg::Operand& b, const Array& x, const std::optional<Array>& diagonal,
                    std::optional<Index> identity, bool saved, const std::shared_ptr<Checkpoint>& checkpoint) {
   return {[=](Graph& graph) {
-    linalg::substitute(
-        graph, who.c_str(), factors, b, x,
-        {.diagonal = diagonal ? &*diagonal : nullptr, .identity = identity, .checkpoint = checkpoint, .saved = saved});
+    linalg::substitute(graph, who.c_str(), factors, b, x,
+                       {.diagonal = diagonal ? &*diagonal : nullptr,
+                        .identity = identity,
+                        .checkpoint = checkpoint,
+                        .saved = saved,
+                        .given = true});
   }};
 }
 
-Job solve_definite_job(const linalg::Operand& a, const linalg::Operand& b, const Array& x,
+Job solve_definite_job(const std::string& who, const linalg::Operand& a, const linalg::Operand& b, const Array& x,
                        const std::optional<Array>& diagonal, const std::shared_ptr<Checkpoint>& checkpoint) {
-  return {[=](Graph& graph) { linalg::solve_definite(graph, a, b, x, diagonal ? &*diagonal : nullptr, checkpoint); }};
+  return {
+      [=](Graph& graph) { linalg::solve_definite(graph, who, a, b, x, diagonal ? &*diagonal : nullptr, checkpoint); }};
 }
 
-Job factor_and_solve_job(const linalg::Operand& a, const Array& factor, double shift, const linalg::Operand& b,
-                         const Array& x, const std::optional<Array>& diagonal,
+Job factor_and_solve_job(const std::string& who, const linalg::Operand& a, const Array& factor, double shift,
+                         const linalg::Operand& b, const Array& x, const std::optional<Array>& diagonal,
                          const std::shared_ptr<Checkpoint>& checkpoint) {
   return {[=](Graph& graph) {
-    linalg::factor_and_solve(graph, a, {factor}, {.shift = shift, .checkpoint = checkpoint}, b, x,
+    linalg::factor_and_solve(graph, a, {factor}, {.who = who, .shift = shift, .checkpoint = checkpoint}, b, x,
                              diagonal ? &*diagonal : nullptr);
   }};
 }
@@ -58,38 +66,42 @@ Job lu_triangles_job(const linalg::Operand& a, const Array& l, const Array& u, c
   }};
 }
 
-Job lu_solve_job(const Array& factor, const Array& pivots, int trans, const linalg::Operand& b, const Array& x,
-                 const std::optional<Array>& diagonal, const std::shared_ptr<Checkpoint>& checkpoint) {
+Job lu_solve_job(const std::string& who, const Array& factor, const Array& pivots, int trans, const linalg::Operand& b,
+                 const Array& x, const std::optional<Array>& diagonal, const std::shared_ptr<Checkpoint>& checkpoint) {
   return {[=](Graph& graph) {
-    const linalg::LuSolveOptions options{diagonal ? &*diagonal : nullptr, checkpoint};
+    const linalg::LuSolveOptions options{diagonal ? &*diagonal : nullptr, checkpoint, true};
     const linalg::LuColumns columns(factor, linalg::lu_tile(b.rows()));
     const auto rows = linalg::RowOrder::lapack;
     if (trans == 0)
-      linalg::lu_solve(graph, "lu_solve", columns, pivots, rows, b, x, options);
+      linalg::lu_solve(graph, who.c_str(), columns, pivots, rows, b, x, options);
     else
-      linalg::lu_solve_transposed(graph, "lu_solve", columns, pivots, rows, trans == 2, b, x, options);
+      linalg::lu_solve_transposed(graph, who.c_str(), columns, pivots, rows, trans == 2, b, x, options);
   }};
 }
 
-Job solve_general_job(const linalg::Operand& a, const linalg::Operand& b, const Array& x,
+Job solve_general_job(const std::string& who, const linalg::Operand& a, const linalg::Operand& b, const Array& x,
                       const std::optional<Array>& diagonal, const std::shared_ptr<Checkpoint>& checkpoint) {
-  return {[=](Graph& graph) { linalg::solve_general(graph, a, b, x, diagonal ? &*diagonal : nullptr, checkpoint); }};
+  return {[=](Graph& graph) {
+    linalg::solve_general(graph, who.c_str(), a, b, x, diagonal ? &*diagonal : nullptr, checkpoint);
+  }};
 }
 
 }  // namespace
 
 void bind_factor(nb::module_& m) {
-  m.def("check_cholesky", &linalg::check_cholesky, nb::arg("a"));
+  m.def("check_cholesky", &linalg::check_cholesky, nb::arg("who"), nb::arg("a"));
   m.def(
       "factor_tile", [](Index n, const std::string& dtype) { return linalg::factor_tile(n, dtype_from_name(dtype)); },
       nb::arg("n"), nb::arg("dtype"));
-  m.def("cholesky_job", &cholesky_job, nb::arg("a"), nb::arg("factor"), nb::arg("shift"),
+  m.def("cholesky_job", &cholesky_job, nb::arg("who"), nb::arg("a"), nb::arg("factor"), nb::arg("shift"),
         nb::arg("checkpoint") = nb::none());
   nb::class_<linalg::TriangularOperand>(m, "TriangularOperand")
-      .def("__init__",
-           [](linalg::TriangularOperand* self, const linalg::Operand& matrix, bool lower, bool unit) {
-             new (self) linalg::TriangularOperand{matrix, lower, unit};
-           })
+      .def(
+          "__init__",
+          [](linalg::TriangularOperand* self, const linalg::Operand& matrix, bool lower, bool unit, bool turned) {
+            new (self) linalg::TriangularOperand{matrix, lower, unit, turned};
+          },
+          nb::arg("matrix"), nb::arg("lower"), nb::arg("unit"), nb::arg("turned") = false)
       .def("adjoint", [](const linalg::TriangularOperand& self) { return linalg::adjoint(self); });
   m.def("right_tile", &linalg::right_tile, nb::arg("columns"));
   m.def(
@@ -107,16 +119,16 @@ void bind_factor(nb::module_& m) {
   m.def("lu_tile", &linalg::lu_tile, nb::arg("n"));
   m.def("lu_job", &lu_job, nb::arg("who"), nb::arg("a"), nb::arg("factor"), nb::arg("pivots"), nb::arg("saved"),
         nb::arg("checkpoint") = nb::none());
-  m.def("factor_and_solve_job", &factor_and_solve_job, nb::arg("a"), nb::arg("factor"), nb::arg("shift"), nb::arg("b"),
-        nb::arg("x"), nb::arg("diagonal").none(), nb::arg("checkpoint") = nb::none());
+  m.def("factor_and_solve_job", &factor_and_solve_job, nb::arg("who"), nb::arg("a"), nb::arg("factor"),
+        nb::arg("shift"), nb::arg("b"), nb::arg("x"), nb::arg("diagonal").none(), nb::arg("checkpoint") = nb::none());
   m.def("lu_triangles_job", &lu_triangles_job, nb::arg("a"), nb::arg("l"), nb::arg("u"), nb::arg("pivots"),
         nb::arg("saved"), nb::arg("checkpoint") = nb::none());
-  m.def("lu_solve_job", &lu_solve_job, nb::arg("factor"), nb::arg("pivots"), nb::arg("trans"), nb::arg("b"),
-        nb::arg("x"), nb::arg("diagonal").none(), nb::arg("checkpoint") = nb::none());
-  m.def("solve_general_job", &solve_general_job, nb::arg("a"), nb::arg("b"), nb::arg("x"), nb::arg("diagonal").none(),
-        nb::arg("checkpoint") = nb::none());
-  m.def("solve_definite_job", &solve_definite_job, nb::arg("a"), nb::arg("b"), nb::arg("x"), nb::arg("diagonal").none(),
-        nb::arg("checkpoint") = nb::none());
+  m.def("lu_solve_job", &lu_solve_job, nb::arg("who"), nb::arg("factor"), nb::arg("pivots"), nb::arg("trans"),
+        nb::arg("b"), nb::arg("x"), nb::arg("diagonal").none(), nb::arg("checkpoint") = nb::none());
+  m.def("solve_general_job", &solve_general_job, nb::arg("who"), nb::arg("a"), nb::arg("b"), nb::arg("x"),
+        nb::arg("diagonal").none(), nb::arg("checkpoint") = nb::none());
+  m.def("solve_definite_job", &solve_definite_job, nb::arg("who"), nb::arg("a"), nb::arg("b"), nb::arg("x"),
+        nb::arg("diagonal").none(), nb::arg("checkpoint") = nb::none());
 }
 
 }  // namespace flagstone::python

@@ -20,24 +20,27 @@ struct QrJob : Job {
   std::shared_ptr<std::string> order = std::make_shared<std::string>();
 };
 
-QrJob qr_job(const Operand& a, const std::optional<Operand>& q, const Operand& r,
+/// `turned`: `a` is the adjoint of what was given, and of what is returned.
+QrJob qr_job(const std::string& who, bool turned, const Operand& a, const std::optional<Operand>& q, const Operand& r,
              const std::shared_ptr<Checkpoint>& checkpoint, bool saved) {
   QrJob job;
   job.build = [=, order = job.order](Graph& graph) {
+    const linalg::QrOptions options{who, turned, order, checkpoint, saved, {}};
     if (q)
-      linalg::qr(graph, a, *q, r, {.order = order, .checkpoint = checkpoint, .saved = saved});
+      linalg::qr(graph, a, *q, r, options);
     else
-      linalg::qr_r(graph, a, r, {.order = order, .checkpoint = checkpoint, .saved = saved});
+      linalg::qr_r(graph, a, r, options);
   };
   return job;
 }
 
-QrJob qr_factor_job(const Operand& a, const Array& v, const Array& t, const Array& r,
-                    const std::optional<Operand>& triangle, bool saved, const std::shared_ptr<Checkpoint>& checkpoint) {
+QrJob qr_factor_job(const std::string& who, bool turned, const Operand& a, const Array& v, const Array& t,
+                    const Array& r, const std::optional<Operand>& triangle, bool saved,
+                    const std::shared_ptr<Checkpoint>& checkpoint) {
   QrJob job;
   job.build = [=, order = job.order](Graph& graph) {
     linalg::qr_factor(graph, a, {v, t, r}, triangle ? &*triangle : nullptr,
-                      {.order = order, .checkpoint = checkpoint, .saved = saved});
+                      {who, turned, order, checkpoint, saved, {}});
   };
   return job;
 }
@@ -49,7 +52,8 @@ linalg::QrTree tree_of(const std::pair<Index, Index>& shape, const std::string& 
 Job apply_q_job(const std::pair<Index, Index>& shape, const Array& v, const Array& t, const Array& r, const Operand& b,
                 bool adjoint, const Operand& out) {
   return {[=](Graph& graph) {
-    linalg::apply_q(graph, {shape.first, shape.second, v.dtype()}, {v, t, r}, b, adjoint, out);
+    linalg::apply_q(graph, {shape.first, shape.second, v.dtype()}, {v, t, r}, b, adjoint, out,
+                    {.turned = out.transpose});
   }};
 }
 
@@ -58,10 +62,10 @@ Job apply_q_job(const std::pair<Index, Index>& shape, const Array& v, const Arra
 void bind_qr(nb::module_& m) {
   nb::class_<QrJob, Job>(m, "QrJob").def_prop_ro("order", [](const QrJob& job) { return *job.order; });
   m.def("check_qr", &linalg::check_qr);
-  m.def("qr_job", &qr_job, nb::arg("a"), nb::arg("q").none(), nb::arg("r"), nb::arg("checkpoint") = nb::none(),
-        nb::arg("saved") = false);
-  m.def("qr_factor_job", &qr_factor_job, nb::arg("a"), nb::arg("v"), nb::arg("t"), nb::arg("r"),
-        nb::arg("triangle").none(), nb::arg("saved") = false, nb::arg("checkpoint") = nb::none());
+  m.def("qr_job", &qr_job, nb::arg("who"), nb::arg("turned"), nb::arg("a"), nb::arg("q").none(), nb::arg("r"),
+        nb::arg("checkpoint") = nb::none(), nb::arg("saved") = false);
+  m.def("qr_factor_job", &qr_factor_job, nb::arg("who"), nb::arg("turned"), nb::arg("a"), nb::arg("v"), nb::arg("t"),
+        nb::arg("r"), nb::arg("triangle").none(), nb::arg("saved") = false, nb::arg("checkpoint") = nb::none());
   m.def("apply_q_job", &apply_q_job);
   m.def("reflector_shapes", [](const std::pair<Index, Index>& shape, const std::string& dtype) {
     return linalg::reflector_shapes(tree_of(shape, dtype));

@@ -48,7 +48,7 @@ void to_python(const std::exception_ptr& pointer, void*) {
   } catch (const ConvergenceError& error) {
     raise("ConvergenceError", error, nb::none());
   } catch (const PivotError& error) {
-    raise("PivotError", error, nb::cast(error.index));
+    raise("PivotError", error, nb::make_tuple(error.index, error.row, error.col));
   } catch (const NumericalError& error) {
     raise("NumericalError", error, nb::none());
   } catch (const Error& error) {

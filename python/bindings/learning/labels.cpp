@@ -37,7 +37,7 @@ void bind_model(nb::module_& m) {
           nb::arg("exponential"), nb::arg("forest"), nb::arg("steps"), nb::arg("counts"), nb::arg("children"),
           nb::arg("weights"), nb::arg("scales").none(), nb::arg("chunks"), nb::arg("order"))
       .def_prop_ro("levels", [](const Model& model) { return model.depth; })
-      .def_ro("most_leaf", &Model::most_leaf)
+      .def("leaves_for", &Model::leaves_for, nb::arg("k"))
       .def_prop_ro("held_bytes", &Model::held_bytes);
 }
 

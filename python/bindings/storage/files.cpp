@@ -33,7 +33,9 @@ void bind_files(nb::module_& m) {
   using unlocked = nb::call_guard<nb::gil_scoped_release>;
 
   m.def("free_bytes", &free_bytes, unlocked());
-  m.def("sync_file", &sync_file, nb::arg("descriptor"), nb::arg("path"), unlocked());
+  m.def(
+      "sync_file", [](int file, const std::string& path) { sync_file(file, path); }, nb::arg("descriptor"),
+      nb::arg("path"), unlocked());
   m.def("sync_folder", &sync_directory, unlocked());
   m.def("sync_tree", &sync_tree, unlocked());
   m.def("stored_stamp", &stored_stamp, unlocked());

@@ -7,7 +7,7 @@ import errno
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from .pickling import check_stamp, stamp
 from .regions import Tiles
 from .requests import PIECE, STAGING, OrthogonalIndex, assign, shape_text, take
 from .segments import rows, segments
-from .transactions import Inside, combined_in, join, one_call, wait_for_end, within_block
+from .transactions import combined_in, updating, within_block
 
 __all__ = ["PIECE", "STAGING", "Array", "shape_text"]
 
@@ -349,48 +349,6 @@ class Array(Described, LinearOperator, Elementwise):
             raise BufferError(f"{who}: {where} and has no memory to lend; take a part first (A[i:j]).")
         values = values.T if self._transposed else values
         return values.conj() if self._conjugated else values
-
-
-@contextlib.contextmanager
-def updating(arrays: Iterable[Array]) -> Iterator[None]:
-    """Make what is assigned inside one transaction; arrays built aside and flat files take no part.
-
-    Calls of other threads on the same handles wait until this one has ended, and so does the end of an open
-    transaction that it belongs to.
-    """
-    within = Inside.now().arrays
-    given = {id(array._owner): array._owner for array in arrays}
-    owners = [given[which] for which in sorted(given)]  # one order for all threads
-    owners = [
-        owner for owner in owners
-        if (not owner._dirty or owner._core.by_chunks) and owner.path and owner._core.id not in within
-    ]  # fmt: skip
-    cores = [owner._core for owner in owners]
-    with contextlib.ExitStack() as stack:
-        while True:
-            for owner in owners:
-                stack.enter_context(owner._writing)
-            if (outers := join(cores)) is not None:
-                break
-            stack.close()  # what the transaction waits for may need these
-            wait_for_end(cores)
-        for core in stack.enter_context(one_call(cores, outers)):
-            owner = next(owner for owner in owners if owner._core is core)
-            if core.by_chunks:
-                stack.enter_context(_chunk_by_chunk(owner))
-            else:
-                owner._mark_dirty()
-        yield
-
-
-@contextlib.contextmanager
-def _chunk_by_chunk(array: Array) -> Iterator[None]:
-    """Let one call replace chunks of an array that another program made; where it fails, the mark stays."""
-    lock = _core.WriterLock(array._core.path)
-    array._mark_dirty()
-    yield
-    array.flush()
-    del lock
 
 
 def open_core(path: str, mode: str) -> _core.Array:

@@ -6,9 +6,9 @@ import contextlib
 import errno
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._errors.classes import Error, FormatError
@@ -16,7 +16,10 @@ from .._errors.messages import path_text, storage_error
 from .._runtime.pending_writes import WriteCombiner
 from .._runtime.runtime import current
 
-__all__ = ["Inside", "Transaction", "combined_in", "one_call", "transaction", "within_block"]
+if TYPE_CHECKING:
+    from .array import Array
+
+__all__ = ["Inside", "Transaction", "combined_in", "transaction", "updating", "within_block"]
 
 open_transactions: list[Transaction] = []  # of all threads: what is assigned inside belongs to it, wherever
 _guard = threading.Condition()  # over _open, and over what runs and ends in each
@@ -262,3 +265,45 @@ def one_call(
             for outer in joined:
                 outer._running -= 1
             _guard.notify_all()
+
+
+@contextlib.contextmanager
+def updating(arrays: Iterable[Array]) -> Iterator[None]:
+    """Make what is assigned inside one transaction; arrays built aside and flat files take no part.
+
+    Calls of other threads on the same handles wait until this one has ended, and so does the end of an open
+    transaction that it belongs to.
+    """
+    within = Inside.now().arrays
+    given = {id(array._owner): array._owner for array in arrays}
+    owners = [given[which] for which in sorted(given)]  # one order for all threads
+    owners = [
+        owner for owner in owners
+        if (not owner._dirty or owner._core.by_chunks) and owner.path and owner._core.id not in within
+    ]  # fmt: skip
+    cores = [owner._core for owner in owners]
+    with contextlib.ExitStack() as stack:
+        while True:
+            for owner in owners:
+                stack.enter_context(owner._writing)
+            if (outers := join(cores)) is not None:
+                break
+            stack.close()  # what the transaction waits for may need these
+            wait_for_end(cores)
+        for core in stack.enter_context(one_call(cores, outers)):
+            owner = next(owner for owner in owners if owner._core is core)
+            if core.by_chunks:
+                stack.enter_context(_chunk_by_chunk(owner))
+            else:
+                owner._mark_dirty()
+        yield
+
+
+@contextlib.contextmanager
+def _chunk_by_chunk(array: Array) -> Iterator[None]:
+    """Let one call replace chunks of an array that another program made; where it fails, the mark stays."""
+    lock = _core.WriterLock(array._core.path)
+    array._mark_dirty()
+    yield
+    array.flush()
+    del lock

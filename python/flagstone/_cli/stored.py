@@ -10,13 +10,16 @@ import click
 
 from .. import _core
 from .._commands.options import Size, bar, command_runtime, device_option, print_json
+from .._edges.edges import open_edges
 from .._errors.messages import storage_error
 from .._formats.convert import convert as convert_file
+from .._formats.registry import for_writing
 from .._maintenance.check import check, repair
 from .._maintenance.info import describe, disk_bytes
 from .._maintenance.pack import pack
 from .._runtime.plan import Plan, format_seconds
 from .._runtime.runtime import features, stats
+from .._sparse.array import SparseArray
 
 
 @click.command()
@@ -121,6 +124,27 @@ def pack_command(
             click.echo(str(report))
 
 
+def _edges(
+    path: str, dst: str, overwrite: bool, layout: str | None, symmetric: bool, duplicates: str | None,
+    dense_ids: bool, no_loops: bool,
+) -> SparseArray:  # fmt: skip
+    """Return a list of edges as a matrix in scratch, in the layout that it is written in."""
+    for_writing(dst)  # refuses what is not written, before anything is read
+    if dense_ids and not overwrite and os.path.lexists(ids_beside(dst)):
+        raise storage_error(
+            f"convert: '{ids_beside(dst)}' exists; add --overwrite to replace it.", 17, ids_beside(dst)
+        )
+    return open_edges(
+        path, duplicates=duplicates or "sum", symmetric=symmetric, ids="dense" if dense_ids else "keep",
+        loops=not no_loops, layout=layout or "csr",
+    )  # fmt: skip
+
+
+def ids_beside(dst: str) -> str:
+    """Return where the old ids of vertices go, beside their matrix."""
+    return os.path.splitext(dst.rstrip("/"))[0] + "-ids.npy"
+
+
 @click.command()
 @click.argument("src", metavar="SRC")
 @click.argument("dst", metavar="DST")
@@ -130,6 +154,14 @@ def pack_command(
 @click.option("--zero-based", is_flag=True, help="Of .svm: count columns from 0, not 1.")
 @click.option("--header/--no-header", default=None, help="Of .csv: the first line names the columns, or not.")
 @click.option("--delimiter", metavar="C", help="Of .csv: what separates fields. [default: guessed; a comma]")
+@click.option("--edges", is_flag=True, help="SRC is a list of edges: two ids a line, or two and a value.")
+@click.option("--symmetric", is_flag=True, help="Of edges: each also the other way round.")
+@click.option("--duplicates", type=click.Choice(["sum", "first", "error"]), help="Of edges. [default: sum]")
+@click.option("--dense-ids", is_flag=True, help="Of edges: make ids 0 … n−1; the old ones go to DST-ids.npy.")
+@click.option("--no-loops", is_flag=True, help="Of edges: leave out those from a vertex to itself.")
+@click.option(
+    "--layout", help="Of a sparse matrix in Zarr: csr, bitpacked, pattern, triangle; several with +."
+)
 @click.option("--memory", type=Size(), help="Most resident memory of the process, as 4GiB.")
 @device_option
 @click.option("--scratch", "scratch_directory", metavar="DIRECTORY", help="Scratch directory.")
@@ -137,6 +169,7 @@ def pack_command(
 def convert(
     src: str, dst: str, key: str | None, overwrite: bool, memory: int | None, scratch_directory: str | None,
     quiet: bool, labels: str | None, zero_based: bool, header: bool | None, delimiter: str | None,
+    layout: str | None, edges: bool, **of_edges: Any,
 ) -> None:  # fmt: skip
     """Write SRC (whatever opens) as DST, whose name chooses.
 
@@ -147,13 +180,19 @@ def convert(
     options |= {"zero_based": True} if zero_based else {}
     options |= {"header": header} if header is not None else {}
     options |= {"delimiter": delimiter.replace("\\t", "\t")} if delimiter else {}
+    options |= {"layout": layout} if layout else {}
+    if not edges and any(of_edges.values()):
+        raise click.UsageError("--symmetric, --duplicates, --dense-ids and --no-loops are of --edges.")
     if not overwrite and os.path.exists(src) and os.path.lexists(dst):
         raise storage_error(f"convert: '{dst}' exists; add --overwrite to replace it.", 17, dst)
     with command_runtime(memory, scratch_directory, quiet) as runtime:
         size = disk_bytes(src) if os.path.lexists(src) else 0
         plan = Plan("convert", "streaming", 1, size, 0, 0.0, 0, 0, 0.0, runtime.memory)
         with bar(runtime, "convert", plan, quiet):
-            convert_file(src, dst, key=key, overwrite=overwrite, **options)
+            source: Any = _edges(src, dst, overwrite, layout, **of_edges) if edges else src
+            convert_file(source, dst, key=key, overwrite=overwrite, **options)
+            if edges and source.ids is not None:
+                convert_file(source.ids, ids_beside(dst), overwrite=overwrite)
         if not quiet:
             done = stats()
             click.echo(

@@ -46,7 +46,8 @@ def scratch_command(
             click.echo(f"Kept {one.path}, {_progress(one)}; --all deletes it too.")
         return
     found = entries.entries(place)
-    most, held = quota_bytes(None) or _core.usual_quota(str(place)), quota.held(place)
+    named = quota_bytes(None)
+    most, held = _core.usual_quota(str(place)) if named is None else named, quota.held(place)
     free = scratch.free_bytes(place) if place.is_dir() else None
     if as_json:
         rows = [{"path": str(e.path), "kind": e.kind, "bytes": e.nbytes, "source": e.source} for e in found]

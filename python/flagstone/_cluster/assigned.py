@@ -16,12 +16,16 @@ from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .._sparse.array import SparseArray
-from .points import Points, dense_points, points_of, weights_of
+from .._sparse.to_csr import own_rows
+from .points import points_of, weights_of
 
-__all__ = ["distances", "inertia", "labels"]
+__all__ = ["Assigned", "distances", "inertia", "labels"]
 
 
-class _Assigned(Routine[Any]):
+_TILE = 4 << 20  # bytes of distances of a panel of sparse points that are written at a time
+
+
+class Assigned(Routine[Any]):
     """One pass over points."""
 
     def __init__(
@@ -29,11 +33,9 @@ class _Assigned(Routine[Any]):
         whole: bool = False, weights: Any = None,
     ) -> None:  # fmt: skip
         call = Call(who, memory)
-        if whole:
-            dense = dense_points(call, Y, "Y")
-            self.y = Points(dense.shape, dense.dtype, dense, name="Y")
-        else:
-            self.y = points_of(call, Y, "Y")
+        self.y = points_of(call, Y, "Y")
+        if whole and self.y.sparse is not None:  # tiles of what is written are panels
+            self.y.sparse = own_rows(call, self.y.sparse)
         rows, columns = self.y.shape
         if columns != centers.shape[1]:
             raise ShapeError(
@@ -48,13 +50,18 @@ class _Assigned(Routine[Any]):
         if out is None and not isinstance(Y, (Array, Expression, SparseArray)):
             out = IN_MEMORY
         shape = (rows, self.k) if whole else (rows,)
-        chunks: tuple[int, ...] = (_core.label_rows(self.input),)
-        if whole:
-            across = _core.block_rows(self.k, self.input) if self.stored else self.k
-            chunks = (_core.query_rows(dense.core, dense.transposed), across)
+        chunks = self._tiles() if whole else (_core.label_rows(self.input),)
         dtype = np.dtype(np.float64 if whole else np.int32)
         super().__init__(call, [Place(call, shape, dtype, out, chunks)])
         call.on(*self.y.paths, *self.centers.paths)
+
+    def _tiles(self) -> tuple[int, int]:
+        """Return rows and columns of the tiles of all distances."""
+        across = _core.block_rows(self.k, self.input) if self.stored else self.k
+        if self.y.dense is not None:
+            return _core.query_rows(self.y.dense.core, self.y.dense.transposed), across
+        rows = _core.label_rows(self.input)
+        return rows, max(1, min(across, _TILE // (8 * rows)))
 
     @property
     def what(self) -> str:
@@ -72,7 +79,7 @@ class _Assigned(Routine[Any]):
         return _core.labels_job(self.input, centers, to)
 
 
-class _Inertia(_Assigned):
+class _Inertia(Assigned):
     def result(self, job: Any) -> float:
         self.places[0].close()
         return float(job.inertia)
@@ -84,11 +91,11 @@ def inertia(Y: Any, centers: NDArray[np.float64] | Array, metric: str, weights: 
     return made
 
 
-def labels(Y: Any, centers: NDArray[np.float64] | Array, metric: str, out: Any, memory: Any) -> Any:
-    """Return the nearest center of each point."""
-    return _Assigned("predict", Y, centers, metric, out, memory).run()
+def labels(Y: Any, centers: NDArray[np.float64] | Array, metric: str, out: Any, memory: Any) -> Assigned:
+    """Prepare the nearest center of each point."""
+    return Assigned("predict", Y, centers, metric, out, memory)
 
 
-def distances(Y: Any, centers: NDArray[np.float64] | Array, metric: str, out: Any, memory: Any) -> Any:
-    """Return the distances of points from all centers."""
-    return _Assigned("transform", Y, centers, metric, out, memory, whole=True).run()
+def distances(Y: Any, centers: NDArray[np.float64] | Array, metric: str, out: Any, memory: Any) -> Assigned:
+    """Prepare the distances of points from all centers."""
+    return Assigned("transform", Y, centers, metric, out, memory, whole=True)

@@ -41,7 +41,8 @@ class KMeans(Routine[KMeansResult]):
         call = Call("kmeans", memory)
         method = one_of("kmeans", "method", method, "lloyd", "minibatch")
         metric = one_of("kmeans", "metric", metric, "euclidean", "cosine")
-        tol = real_number("kmeans", "tol", tol, lambda v: 0 <= v < 1, "a number from 0 to 1 is needed")
+        told = "a number of 0 or more, below 1, is needed"
+        tol = real_number("kmeans", "tol", tol, lambda v: 0 <= v < 1, told)
         seed = seed_number("kmeans", seed)
         self.seeds = out if isinstance(out, (Array, np.ndarray)) else None  # overwritten where they stand
         if self.seeds is not None:

@@ -155,6 +155,8 @@ def weights_of(call: Call, weights: Any, rows: int) -> Operand | None:
 
 def centers_of(call: Call, given: Any, columns: int) -> NDArray[np.float64]:
     """Return centers in memory, in float64."""
+    if isinstance(given, SparseArray) or hasattr(given, "tocsr"):
+        raise ShapeError(f"{call.who}: init is sparse; dense centers are needed (init.toarray()).")
     made = numbers_of(call.who, "init", given)
     if made.ndim != 2 or made.shape[1] != columns or not len(made) or made.dtype.kind not in "biuf":
         raise ShapeError(

@@ -16,6 +16,8 @@ from .options import bar, command_runtime, common_options, dense_matrix, print_j
 from .routines import check_new
 
 _MOST_SHOWN = 20  # coefficients of one right-hand side
+#: What there is of each ridge value.
+_PARTS = ("x", "stderr", "residuals", "degrees_of_freedom", "gcv", "intercept", "intercept_stderr")
 
 
 @click.command()
@@ -45,20 +47,30 @@ def lstsq(
         scales = None if weights is None else np.asarray(dense_matrix("lstsq", weights))
         operands = dense_matrix("lstsq", a), dense_matrix("lstsq", b)
         options: dict[str, Any] = {
-            "ridge": values, "intercept": intercept, "weights": scales, "rcond": rcond
+            "ridge": values if len(values) > 1 else values[0], "intercept": intercept, "weights": scales,
+            "rcond": rcond,
         }  # fmt: skip
         plan = run_lstsq.plan(*operands, **options)
         if only_plan:
             print_json(plan.as_dict()) if as_json else click.echo(str(plan))
             return
         with bar(runtime, "lstsq", plan, as_json):
-            fit = run_lstsq(*operands, out=out, **options)
+            fit = _as_path(run_lstsq(*operands, out=out, **options))
         done = stats()
         if as_json:
             print_json({"fit": _told(fit, values), "plan": plan.as_dict(), "stats": done.as_dict()})
             return
         click.echo(_table(fit, values))
         click.echo(f"{done.what}\n{comparison(plan, done)}")
+
+
+def _as_path(fit: LstsqResult) -> LstsqResult:
+    """Give the parts of a fit of one ridge value the axis that those of several have."""
+    if np.ndim(fit.degrees_of_freedom) == 0:
+        for name in _PARTS:
+            part = getattr(fit, name)
+            setattr(fit, name, None if part is None else np.asarray(part)[None])
+    return fit
 
 
 def _plain(part: Any) -> Any:
@@ -68,9 +80,7 @@ def _plain(part: Any) -> Any:
 
 
 def _told(fit: LstsqResult, values: list[float]) -> dict[str, Any]:
-    parts = {name: getattr(fit, name) for name in ("x", "stderr", "residuals", "degrees_of_freedom", "gcv",
-                                                   "intercept", "intercept_stderr")}  # fmt: skip
-    told = {name: _plain(part) for name, part in parts.items()}
+    told = {name: _plain(getattr(fit, name)) for name in _PARTS}
     return {"ridge": values, "rank": fit.rank, "condition": fit.condition} | told
 
 

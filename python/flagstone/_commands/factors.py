@@ -12,7 +12,7 @@ from .._factor.cholesky import cholesky as run_cholesky
 from .._factor.lu import lu as run_lu
 from .._output.create import from_numpy
 from .._runtime.plan import Plan, comparison
-from .._runtime.runtime import Runtime, stats
+from .._runtime.runtime import Runtime, current, remember, stats
 from .._solve.inverse import diagonal_of
 from .._solve.solve import solve as run_solve
 from .options import bar, command_runtime, common_options, dense_matrix, print_json
@@ -120,7 +120,9 @@ def solve(
             made = run_solve(matrix, sides, **options)
             x, told = (made[0], {"condition": 1 / made[1] if made[1] else np.inf}) if rcond else (made, {})
             if vector:
+                done = stats()  # of the solve, not of the copy
                 from_numpy(x, out, overwrite=True)
+                remember(current(), done)
             return told
 
         _done("solve", runtime, plan, only_plan, as_json, out, work)

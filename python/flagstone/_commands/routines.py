@@ -130,7 +130,12 @@ def turn(
 
 
 def check_new(who: str, out: str, replaced: bool) -> None:
-    """Refuse to replace what nobody said may be replaced."""
+    """Refuse to replace what nobody said may be replaced, and a place that cannot be: before any work."""
+    parent = os.path.dirname(os.path.abspath(out))
+    if not os.path.isdir(parent):
+        raise storage_error(
+            f"{who}: the directory '{parent}' does not exist; create it first.", errno.ENOENT, out
+        )
     if not replaced and os.path.lexists(out):
         raise storage_error(f"{who}: '{out}' exists; add --overwrite to replace it.", errno.EEXIST, out)
 

@@ -37,7 +37,10 @@ _ROUTINES: dict[str, Callable[..., Plan]] = {
 #: Which of the options that not all take each routine does.
 _TAKEN = {
     "matmul": {"-n", "--cols", "--inner"}, "cholesky": {"-n"}, "lu": {"-n"}, "qr": {"-n", "--cols"},
-    "stencil": {"--shape", "--steps", "--block", "--depth", "--mesh", "--no-overlap", "--compare"},
+    "stencil": {
+        "--shape", "--steps", "--kernel", "--method", "--block", "--depth", "--mesh", "--no-overlap",
+        "--compare",
+    },
 }  # fmt: skip
 
 #: Weights of a step, and whether it is of time order 2 with a coefficient: the wave's velocities.
@@ -111,6 +114,7 @@ def simulate(
     _check_taken(
         routine, rows=rows, cols=cols, inner=inner, shape=shape, steps=steps, block=block, depth=depth,
         mesh=mesh, no_overlap=no_overlap, compare=compare,
+        kernel=None if kernel == "heat" else kernel, method=None if method == "auto" else method,
     )  # fmt: skip
     node = Machine.read(machine)
     options: dict[str, Any] = {"machine": node, "memory": memory or node.memory}

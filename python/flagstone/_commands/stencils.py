@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
 from .._runtime.plan import Plan, comparison
 from .._runtime.runtime import stats
@@ -77,6 +78,29 @@ def _function(text: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
+# Options that say nothing of other kernels: what they are for.
+_FUNCTION = "FILE.py:FUNCTION"
+_ONLY_OF = {
+    "order": ("heat", "wave"), "rate": ("heat",), "boundary": ("heat", _FUNCTION),
+    "coefficients": (_FUNCTION,), "spacing": ("wave",), "frequency": ("wave",), "sources": ("wave",),
+}  # fmt: skip
+# Others that need a companion.
+_NEEDS = {"section": ("movie", "a movie"), "traces": ("receivers", "a receiver")}
+
+
+def _check_options(ctx: click.Context, kernel: str) -> None:
+    """Refuse options that would be ignored: of another kernel, or of what nobody asked for."""
+    kind = kernel if kernel in ("heat", "wave") else _FUNCTION
+    flags = {one.name: one.opts[0] for one in ctx.command.params}
+    given = {name for name in flags if ctx.get_parameter_source(name or "") is ParameterSource.COMMANDLINE}
+    for name, kinds in _ONLY_OF.items():
+        if name in given and kind not in kinds:
+            raise click.UsageError(f"{flags[name]} is for {' and '.join(kinds)}; leave it out of {kind}.")
+    for name, (needed, what) in _NEEDS.items():
+        if name in given and needed not in given:
+            raise click.UsageError(f"{flags[name]} is of {what}; give {flags[needed]} too, or leave it out.")
+
+
 def heat(ndim: int, order: int, rate: float) -> dict[tuple[int, ...], float]:
     """Return the weights of u + rate Δu."""
     weights = {at: rate * weight for at, weight in laplacian(ndim, order).items()}
@@ -121,16 +145,17 @@ def stencil(
     memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Step the field STATE on in time: KERNEL is heat, wave (STATE: the velocity) or FILE.py:FUNCTION."""
+    _check_options(click.get_current_context(), kernel)
     only_plan |= compare
     if out is None and not only_plan:
         raise click.UsageError("give -o DST, where the field goes.")
     if "movie" in snapshots and movie is not None:
         raise click.UsageError("the snapshot 'movie' is --movie's; name yours otherwise.")
+    if movie is not None and not movie.endswith(".gif"):
+        raise click.UsageError(f"--movie writes an animated GIF; end {movie!r} in .gif.")
     for path in (out, traces, movie, movie and _frames_beside(movie)):
         if path is not None:
             check_new("stencil", path, overwrite or only_plan)
-    if kernel != "wave" and sources:
-        raise click.UsageError("--source is for waves; add what a source adds in Python (sources=).")
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         field = dense_matrix("stencil", state)
         options: dict[str, Any] = {"receivers": receivers, "out": out, "method": method, "mesh": mesh}

@@ -19,6 +19,7 @@ from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import path_text, storage_error
 from .._lazy.creation import ones, zeros
 from .._lazy.join import concat
+from .._lazy.spaced import arange
 from .._output.destination import in_group
 from .._output.replaceable import check_overwrite, check_suffix, exists
 from .._runtime.call import Call
@@ -42,19 +43,28 @@ class _Entries:
 
     def __init__(self, call: Call, columns: Sequence[Any], symmetric: bool, loops: bool) -> None:
         self.call, self.symmetric, self.loops = call, symmetric, loops
-        rows, cols = columns[0], columns[1]
-        given = [rows, cols, *columns[2:]]
-        if symmetric:  # each also the other way round; the second of a loop is known by its mark
-            marks = concat([zeros(rows.shape[0], "uint8"), ones(rows.shape[0], "uint8")])
-            given = [concat([rows, cols]), concat([cols, rows]), *(concat([one, one]) for one in columns[2:])]
-            given.append(marks)
+        self.valued = len(columns) == 3
+        given, keys = list(columns), 2
+        if symmetric:  # each also the other way round
+            (rows, cols), values = columns[:2], [concat([one, one]) for one in columns[2:]]
+            given = [concat([rows, cols]), concat([cols, rows]), self._marks(rows.shape[0]), *values]
+            keys += len(values)
         self.length = given[0].shape[0]
         self.sorted = [np.empty(0, np.dtype(one.dtype)) for one in given]
         if self.length:
             kept = [True] * len(given) + [False]
-            self.sorted = Records(call, given, 2, False, kept, [None] * len(kept)).run()
+            self.sorted = Records(call, given, keys, False, kept, [None] * len(kept)).run()
             call.begin()
-        self.valued = len(columns) == 3
+
+    def _marks(self, number: int) -> Array:
+        """Return marks of entries, even, and of the same the other way round, odd.
+
+        Where there are values marks are keys too: what a place and its mirror image hold is met in one order,
+        so that sums are equal to the bit, and the first is the same one.
+        """
+        if self.valued:
+            return concat([arange(first, 2 * number, 2, dtype="int64") for first in (0, 1)])
+        return concat([zeros(number, "uint8"), ones(number, "uint8")])
 
     def extents(self, shape: tuple[int, int] | None, square: bool) -> tuple[int, int]:
         """Return rows and columns; refuse ids that are outside, or none at all."""
@@ -109,7 +119,7 @@ def _joined(
         apart = block[0] != block[1]
         block = [one[apart] for one in block]
     elif entries.symmetric:
-        once = ~((block[0] == block[1]) & (block[-1] == 1))
+        once = (block[0] != block[1]) | (block[2] % 2 == 0)
         block = [one[once] for one in block]
     rows, cols = block[0], block[1]
     new = np.ones(len(rows), bool)
@@ -124,7 +134,7 @@ def _joined(
     if not entries.valued:
         counts = np.diff(begins, append=len(rows)) if duplicates == "sum" else np.ones(len(begins), np.int64)
         return rows[begins], cols[begins], counts.astype(made)
-    values = block[2].astype(made, copy=False)
+    values = block[-1].astype(made, copy=False)
     joined = np.add.reduceat(values, begins) if duplicates == "sum" and len(begins) else values[begins]
     return rows[begins], cols[begins], joined
 

@@ -15,6 +15,7 @@ from .._array.array import Array, shape_text
 from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import path_text, storage_error
 from .._errors.regular import check_regular
+from .._lazy.creation import zeros
 from .._lazy.join import concat
 from .._runtime.call import Call
 from .._sort.stretches import Stretch, length_of, part
@@ -130,8 +131,8 @@ def open_edges(
     symmetric : bool
         Every edge also the other way round, loops once.
     ids : {"keep", "dense"}
-        As they are: the matrix is square, one more than the largest id. Or made 0 … n−1 in their order: the
-        old ones are ``A.ids``.
+        As they are: the matrix is square, one more than the largest id. Or any numbers of 64 bits, made
+        0 … n−1 in their order: the old ones are ``A.ids``, of int64, or uint64 where one is 2^63 or more.
     loops : bool
         Keep edges from a vertex to itself; a vertex that has no other one stays, without edges.
     layout : str
@@ -177,16 +178,16 @@ def open_edges(
     elif place.endswith(_TABLES):
         blocks = _of_parquet(call, place)
     else:
-        lines = Lines(who, place)
+        lines = Lines(who, place, ids == "dense")
         blocks, shape = lines.blocks(), lines.shape
     if shape is not None and (symmetric or ids == "dense" or not loops):
         raise ShapeError(
             f"{who}: '{place}' counts words of documents, which are no vertices of one kind; leave out "
             "symmetric=, ids= and loops=."
         )
-    columns = spooled(call, blocks)
+    columns = spooled(call, blocks, names=ids == "dense")
     columns = columns or [np.empty(0, np.int64)] * 2
-    old = None
+    old = zeros(0, "int64") if ids == "dense" else None
     if ids == "dense" and columns[0].shape[0]:
         columns, old = _dense(call, columns)
     matrix = built(

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._errors.classes import ShapeError
+from .._errors.classes import FormatError, ShapeError
 from .._runtime.call import Call
 from .._scratch.scratch import Result
+from .._sparse.builder import check_fits
 
-__all__ = ["check_id", "check_ids", "columns_of", "spooled"]
+__all__ = ["both_signs", "check_id", "check_ids", "columns_of", "spooled"]
 
 
 def columns_of(who: str, block: Any, number: int | None = None) -> list[Any]:
@@ -54,8 +55,38 @@ def check_ids(who: str, columns: Sequence[Any], called: str) -> None:
             check_id(who, int(one.max()), called)
 
 
-def spooled(call: Call, blocks: Iterable[Any], dtype: np.dtype[Any] | None = None) -> list[Any]:
-    """Write the blocks down, column by column; ids as int64, values as `dtype` or as in the first block."""
+def both_signs(who: str) -> FormatError:
+    """Return what to say of ids that no dtype of 64 bits holds together."""
+    return FormatError(
+        f"{who}: there are negative ids and ids of 2**63 and more; give those of int64 or of uint64."
+    )
+
+
+class _Signs:
+    """Whether ids of int64, or of uint64, were met: of 64 bits both cannot be told apart."""
+
+    def __init__(self) -> None:
+        self.negative = self.large = False
+
+    def look(self, who: str, columns: Sequence[NDArray[Any]]) -> None:
+        """Look at the ids of a block."""
+        for one in columns:
+            if len(one) and one.dtype.kind == "i":
+                self.negative |= int(one.min()) < 0
+            elif len(one):
+                self.large |= int(one.max()) >= 1 << 63
+        if self.negative and self.large:
+            raise both_signs(who)
+
+
+def spooled(
+    call: Call, blocks: Iterable[Any], dtype: np.dtype[Any] | None = None, *, names: bool = False
+) -> list[Any]:
+    """Write the blocks down, column by column; ids as int64, values as `dtype` or as in the first block.
+
+    `names`: ids are only told apart, and may be any of 64 bits: uint64 where one is 2^63 or more.
+    """
+    signs = _Signs()
     places: list[Result] = []
     files: list[Any] = []
     dtypes: list[np.dtype[Any]] = []
@@ -75,9 +106,12 @@ def spooled(call: Call, blocks: Iterable[Any], dtype: np.dtype[Any] | None = Non
                     "need the same."
                 )
             columns = [np.asarray(one) for one in columns]
-            check_ids(call.who, columns, f"block {number}")
+            if names:
+                signs.look(call.who, columns[:2])
+            else:
+                check_ids(call.who, columns, f"block {number}")
             if dtype is None and len(columns) == 3:
-                _check_values(call.who, columns[2], dtypes[2], number)
+                check_fits(call.who, columns[2], dtypes[2], number)
             for file, column, kind in zip(files, columns, dtypes, strict=True):
                 file.write(np.ascontiguousarray(column, kind).data)
             length += columns[0].shape[0]
@@ -85,20 +119,9 @@ def spooled(call: Call, blocks: Iterable[Any], dtype: np.dtype[Any] | None = Non
     finally:
         for file in files:
             file.close()
+    if signs.large:
+        dtypes[:2] = [np.dtype(np.uint64)] * 2
     return [_opened(place, kind, length) for place, kind in zip(places, dtypes, strict=True)]
-
-
-def _check_values(who: str, values: NDArray[Any], kind: np.dtype[Any], number: int) -> None:
-    """Refuse values that the dtype of the first block would cut; those of float64 may lose digits."""
-    fit = not len(values) or np.can_cast(values.dtype, kind, "same_kind")
-    if fit and len(values) and kind.kind in "iu" and not np.can_cast(values.dtype, kind):
-        held = np.iinfo(kind)
-        fit = held.min <= int(values.min()) and int(values.max()) <= held.max
-    if not fit:
-        raise ShapeError(
-            f"{who}: the values of block {number} are {values.dtype.name} and do not fit into those of the "
-            f"first block, {kind.name}; give dtype={values.dtype.name!r}."
-        )
 
 
 def _opened(place: Result, dtype: np.dtype[Any], length: int) -> Any:

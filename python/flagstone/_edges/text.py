@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .._errors.classes import FormatError
 from .._errors.messages import storage_error
+from .spool import both_signs
 
 __all__ = ["Lines"]
 
@@ -28,10 +29,11 @@ class Lines:
     """Edges in a text file, of which blank lines and comments (# and %) are left out.
 
     `shape`: what the three header lines of a UCI docword file say (documents and words, counted from 1).
+    `names`: ids may be any numbers of 64 bits.
     """
 
-    def __init__(self, who: str, path: str) -> None:
-        self.who, self.path = who, path
+    def __init__(self, who: str, path: str, names: bool = False) -> None:
+        self.who, self.path, self.names = who, path, names
         self.shape: tuple[int, int] | None = None
         self.entries = -1  # as many as a header says
         self._check_banner()
@@ -134,12 +136,23 @@ class Lines:
             )
 
     def _parsed(self, lines: list[str], kind: np.dtype[Any]) -> Any:
+        made = self._loaded(lines, kind)
+        if made is None and self.names:
+            made = self._loaded(lines, np.dtype([("row", "u8"), ("column", "u8"), *kind.descr[2:]]))
+        return made
+
+    def _loaded(self, lines: list[str], kind: np.dtype[Any]) -> Any:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", DeprecationWarning)  # 1.5 as an id
                 return np.loadtxt(lines, kind, comments=None, delimiter=self._delimiter, ndmin=1)
         except (ValueError, DeprecationWarning, OverflowError):
             return None
+
+    def _is_id(self, text: str) -> bool:
+        if not re.fullmatch(r"[+-]?\d+", text):
+            return False
+        return -(1 << 63) <= int(text) < (1 << 64 if self.names else 1 << 63)
 
     def _name_the_bad_line(self, lines: list[tuple[int, str]], kind: np.dtype[Any]) -> None:
         for number, line in lines:
@@ -150,11 +163,13 @@ class Lines:
             if len(parts) != self.columns:
                 raise FormatError(f"{where} has {len(parts)} columns; {self.columns} are needed, as before.")
             for column, text in enumerate(parts, 1):
-                if column < 3 and not (re.fullmatch(r"[+-]?\d+", text) and abs(int(text)) < 1 << 63):
+                if column < 3 and not self._is_id(text):
                     raise FormatError(
                         f"{where}, column {column} is {text!r}; a whole number of 64 bits is needed."
                     )
             raise FormatError(f"{where}, column 3 is {parts[-1]!r}; a number is needed.")
+        if self.names:  # each line can be read, all of them by neither dtype
+            raise both_signs(self.who)
         raise FormatError(f"{self.who}: '{self.path}' cannot be read as lines of {self.columns} numbers.")
 
 

@@ -119,16 +119,24 @@ class NumericalError(Error, np.linalg.LinAlgError):
     index : int or None
         Where, counted from 1 as LAPACK's info, if there is such a place: the order of the leading minor
         that is not positive or not finite, the column whose pivot is zero.
+    row, column : int or None
+        Of an element that is NaN or Inf, counted from 0, of what the sentence names.
     """
 
     __module__ = "flagstone"
 
-    def __init__(self, message: str = "", index: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        index: int | None = None,
+        row: int | None = None,
+        column: int | None = None,
+    ) -> None:
         super().__init__(message)
-        self.index = index
+        self.index, self.row, self.column = index, row, column
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.index)
+        return type(self), (str(self), self.index, self.row, self.column)
 
 
 class ConvergenceError(NumericalError):

@@ -9,7 +9,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
@@ -29,7 +29,6 @@ from .classes import (
 
 __all__ = [
     "key_text",
-    "not_finite_told",
     "path_text",
     "shown",
     "storage_error",
@@ -144,6 +143,8 @@ def path_text(who: str, path: str | bytes | os.PathLike[Any]) -> str:
             f"{who}: '{place}' is no local path, and only those are opened here; mount the bucket "
             "(mount-s3, rclone mount) or copy it (aws s3 cp --recursive, rclone copy), and name that place."
         )
+    if not place:
+        raise storage_error(f"{who}: the path is empty; name a file or a directory.", errno.ENOENT, place)
     if "\0" in place:
         raise FormatError(f"{who}: the path {place!r} holds a zero byte; no file is called so.")
     return place
@@ -156,28 +157,6 @@ def key_text(who: str, key: Any) -> str | None:
             f"{who}: key is {shown(key)}; one text is needed (of Parquet and Arrow names with commas: 'a,b')."
         )
     return key
-
-
-_NOT_FINITE = re.compile(r"has NaN or Inf at row (\d+), column (\d+)")
-
-
-@contextlib.contextmanager
-def not_finite_told(who: str, place: Callable[[int, int], tuple[str, int, int]]) -> Iterator[None]:
-    """Say anew, of what a caller gave, which NaN or Inf a factorization of something made of it met.
-
-    `place`: name, row and column of what was given, from row and column of what was factored.
-    """
-    try:
-        yield
-    except NumericalError as error:
-        found = _NOT_FINITE.search(str(error))
-        if found is None:
-            raise
-        name, row, column = place(int(found[1]), int(found[2]))
-        raise NumericalError(
-            f"{who}: {name} has NaN or Inf at row {row}, column {column}; replace such values first.",
-            (row if name == "b" else max(row, column)) + 1,  # as the core counts
-        ) from None
 
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
@@ -209,7 +188,8 @@ def _translate(kind: str, message: str, detail: Any) -> Error:
     if kind == "StorageError":
         return storage_error(with_advice(message, detail[0], detail[1]), *detail)
     if kind == "PivotError":
-        return NumericalError(message, detail)
+        index, row, column = detail
+        return NumericalError(message, index, *((row, column) if row >= 0 else ()))
     return _PLAIN[kind](message)
 
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._runtime.arguments import whole_number
+from .._runtime.plan import Plan
+from .._runtime.routine import Prepared
 from .._runtime.runtime import Runtime, current, named_quota
 from .validation import same_features
 
-__all__ = ["Estimator", "NotFittedError", "Regressor", "Transformer", "runtime_of"]
+__all__ = ["Asked", "Estimator", "NotFittedError", "Regressor", "Transformer", "runtime_of"]
+
+_SEEDS = 1 << 31  #: that a generator draws from, as scikit-learn does
 
 Self = TypeVar("Self", bound="Estimator")
+R = TypeVar("R")
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -123,6 +129,17 @@ class Estimator:
             classifier_tags=None, regressor_tags=None, input_tags=InputTags(),
         )  # fmt: skip
 
+    def _next_seed(self) -> int:
+        """Return the seed of a call: `random_state`, 0 of None; of a generator its next number."""
+        state = getattr(self, "random_state", None)
+        if state is None:
+            return 0
+        if isinstance(state, np.random.RandomState):
+            return int(state.randint(_SEEDS))
+        if isinstance(state, np.random.Generator):
+            return int(state.integers(_SEEDS))
+        return whole_number(type(self).__name__, "random_state", state, 0, (1 << 64) - 1)
+
     # Calls ------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -164,6 +181,24 @@ class Estimator:
 
             raise type("NotFittedError", (NotFittedError, Theirs), {})(message)
         raise NotFittedError(message)
+
+
+class Asked(Generic[R]):
+    """A call that a model makes, to be planned or run inside the model's limit and scratch."""
+
+    def __init__(self, model: Estimator, prepare: Callable[[], Prepared[R]]) -> None:
+        """`prepare`: checks the arguments where they are to be planned or run."""
+        self.model, self.prepare = model, prepare
+
+    def plan(self) -> Plan:
+        """Count it."""
+        with self.model._runtime():
+            return self.prepare().plan()
+
+    def run(self) -> R:
+        """Do it."""
+        with self.model._runtime():
+            return self.prepare().run()
 
 
 def runtime_of(model: Estimator) -> contextlib.AbstractContextManager[None]:

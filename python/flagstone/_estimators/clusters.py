@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._array.array import Array
 from .._cluster.assigned import distances, inertia, labels
 from .._cluster.kmeans import batch_step, kmeans
+from .._expression.expression import Expression
 from .._runtime.routine import planned_by
-from .base import Estimator
+from .._sparse.array import SparseArray
+from .base import Asked, Transformer
 from .validation import feature_names, points
 
 __all__ = ["KMeans"]
@@ -22,7 +26,7 @@ class _Fit:
     def __init__(self, model: KMeans, X: Any, sample_weight: Any, least: int | None = None) -> None:
         """`least`: points that are needed; default: one for each cluster."""
         who = type(model).__name__
-        self.model, self.X = model, points(who, X)
+        self.model, self.X = model, points(who, X, sparse=True)
         self.names = feature_names(X)
         rows = self.X.shape[0]
         clusters = model.n_clusters
@@ -39,7 +43,7 @@ class _Fit:
         return {
             "init": model.init, "iterations": model.max_iter, "tol": model.tol, "weights": self.weights,
             "metric": model.metric, "method": model.method, "where": model.where,
-            "seed": model.random_state or 0,
+            "seed": model._next_seed(),
         }  # fmt: skip
 
     def plan(self) -> Any:
@@ -67,7 +71,7 @@ def weights_of(who: str, given: Any, rows: int) -> NDArray[Any] | None:
     return values
 
 
-class KMeans(Estimator):
+class KMeans(Transformer):
     """Clusters of points by Lloyd's algorithm, one read of the points an iteration.
 
     Parameters
@@ -87,7 +91,7 @@ class KMeans(Estimator):
     where : dict, optional
         ``{"centers": "disk"}``: centers lie on disk while they move, and afterwards (`partial_fit` has them
         in memory); as of `flagstone.kmeans`.
-    random_state : int, optional
+    random_state : int, RandomState or Generator, optional
         Of the draws.
     memory, scratch : optional
         Limit and scratch directory of every call; default: those of the runtime in use.
@@ -118,11 +122,13 @@ class KMeans(Estimator):
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn asks a clusterer that transforms."""
-        from sklearn.utils import TransformerTags
-
         tags = super().__sklearn_tags__()
-        tags.estimator_type, tags.transformer_tags = "clusterer", TransformerTags()
+        tags.estimator_type = "clusterer"
         return tags
+
+    @property
+    def _outputs(self) -> int:
+        return int(self.cluster_centers_.shape[0])
 
     def _planned_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> _Fit:
         return _Fit(self, X, sample_weight)
@@ -133,7 +139,7 @@ class KMeans(Estimator):
 
         Parameters
         ----------
-        X : Array, Expression or ndarray, n x d
+        X : Array, Expression, SparseArray, ndarray or SciPy matrix, n x d
             One point a row, on disk or in memory.
         y : ignored
         sample_weight : ndarray, optional
@@ -150,7 +156,8 @@ class KMeans(Estimator):
         fit = _Fit(self, X, sample_weight)
         found = fit.run()
         self.cluster_centers_, self.counts_ = found.centers, found.counts
-        self.labels_ = np.asarray(found.labels) if isinstance(fit.X, np.ndarray) else found.labels
+        stored = isinstance(fit.X, (Array, Expression, SparseArray))
+        self.labels_ = found.labels if stored else np.asarray(found.labels)
         self.inertia_, self.n_iter_ = float(found.inertia), int(found.iterations)
         self._seen(fit)
         return self
@@ -159,7 +166,6 @@ class KMeans(Estimator):
         """Note what points were like."""
         self._metric = self.metric
         self.n_features_in_ = int(fit.X.shape[1])
-        self._n_features_out = int(self.cluster_centers_.shape[0])
         self._name_features(fit.names)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KMeans:
@@ -167,7 +173,7 @@ class KMeans(Estimator):
 
         Parameters
         ----------
-        X : Array, Expression or ndarray, rows x d
+        X : Array, Expression, SparseArray, ndarray or SciPy matrix, rows x d
             The batch; the first one is at least `n_clusters` points, among which `init` finds the seeds.
         y : ignored
         sample_weight : ndarray, optional
@@ -191,13 +197,13 @@ class KMeans(Estimator):
             fit = _Fit(self, X, sample_weight)
         met = np.asarray(self.counts_, float) if begun else None
         init = np.asarray(self.cluster_centers_) if begun else self.init
-        seed = self.random_state or 0
+        seed = self._next_seed()
         with self._runtime():
             moved, self.counts_, self.inertia_ = batch_step(
                 fit.X, int(self.n_clusters), init, met, fit.weights, self.metric, seed, None
             )
             self.cluster_centers_ = moved
-            self.labels_ = labels(fit.X, moved, self.metric, None, None)
+            self.labels_ = labels(fit.X, moved, self.metric, None, None).run()
         self.n_iter_ = self.n_iter_ + 1 if begun else 1
         self._seen(fit)
         return self
@@ -205,16 +211,21 @@ class KMeans(Estimator):
     def _checked(self, X: Any) -> Any:
         self._fitted()
         who = type(self).__name__
-        checked = points(who, X)
+        checked = points(who, X, sparse=True)
         self._check_features(X, checked)
         return checked
 
+    def _planned_predict(self, X: Any) -> Asked[Any]:
+        checked = self._checked(X)
+        return Asked(self, partial(labels, checked, self.cluster_centers_, self._metric, None, None))
+
+    @planned_by(_planned_predict)
     def predict(self, X: Any) -> Any:
         """Return the nearest center of each point.
 
         Parameters
         ----------
-        X : Array, Expression or ndarray, m x d
+        X : Array, Expression, SparseArray, ndarray or SciPy matrix, m x d
 
         Returns
         -------
@@ -223,11 +234,9 @@ class KMeans(Estimator):
 
         Notes
         -----
-        One read of X; 2 m d k flops.
+        One read of X; 2 m d k flops. ``predict.plan(X)`` counts it.
         """
-        checked = self._checked(X)
-        with self._runtime():
-            return labels(checked, self.cluster_centers_, self._metric, None, None)
+        return self._planned_predict(X).run()
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Return the labels of `fit`.
@@ -244,12 +253,17 @@ class KMeans(Estimator):
         """
         return self.fit(X, y, sample_weight).labels_
 
+    def _planned_transform(self, X: Any) -> Asked[Any]:
+        checked = self._checked(X)
+        return Asked(self, partial(distances, checked, self.cluster_centers_, self._metric, None, None))
+
+    @planned_by(_planned_transform)
     def transform(self, X: Any) -> Any:
         """Return the distance of each point from each center.
 
         Parameters
         ----------
-        X : Array, Expression or ndarray, m x d
+        X : Array, Expression, SparseArray, ndarray or SciPy matrix, m x d
 
         Returns
         -------
@@ -258,11 +272,9 @@ class KMeans(Estimator):
 
         Notes
         -----
-        One read of X; 3 m d k flops in float64.
+        One read of X; 3 m d k flops in float64. ``transform.plan(X)`` counts it.
         """
-        checked = self._checked(X)
-        with self._runtime():
-            return distances(checked, self.cluster_centers_, self._metric, None, None)
+        return self._shown(self._planned_transform(X).run(), X)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Return `transform` of the points of `fit`.
@@ -297,17 +309,3 @@ class KMeans(Estimator):
         weights = weights_of(type(self).__name__, sample_weight, checked.shape[0])
         with self._runtime():
             return -inertia(checked, self.cluster_centers_, self._metric, weights, None)
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return names of the columns of `transform`.
-
-        Parameters
-        ----------
-        input_features : ignored
-
-        Returns
-        -------
-        ndarray of str
-        """
-        self._fitted()
-        return np.array([f"kmeans{j}" for j in range(self._n_features_out)], dtype=object)

@@ -40,7 +40,7 @@ class _Fit:
         model = self.model
         return {
             "center": model._centred, "method": model.method, "tol": model.tol,
-            "seed": int(model.random_state or 0),
+            "seed": model._next_seed(),
         }  # fmt: skip
 
     def plan(self) -> Any:
@@ -197,8 +197,8 @@ class PCA(_Components):
         How many; default: as many as there are points or coordinates.
     method, tol
         As of `flagstone.pca`.
-    random_state : int, optional
-        Seed of the random start.
+    random_state : int, RandomState or Generator, optional
+        Seed of the random start, or what draws it.
     memory, scratch : optional
         Limit and scratch directory of every call; default: those of the runtime in use.
 
@@ -310,8 +310,8 @@ class TruncatedSVD(_Components):
         How many.
     method, tol
         As of `flagstone.pca`.
-    random_state : int, optional
-        Seed of the random start.
+    random_state : int, RandomState or Generator, optional
+        Seed of the random start, or what draws it.
     memory, scratch : optional
         Limit and scratch directory of every call; default: those of the runtime in use.
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._array.array import Array
+from .._array.array import Array, shape_text
+from .._errors.classes import ShapeError
 from .._expression.compute import compute
 from .._expression.expression import Expression
 from .._labels.metrics import label_metrics
@@ -49,7 +50,7 @@ class _Fit:
 
     def _options(self) -> dict[str, Any]:
         model = self.model
-        return model._training() | {"seed": model.random_state or 0, "out": model.out}
+        return model._training() | {"seed": model._next_seed(), "out": model.out}
 
     def plan(self) -> Any:
         """Count it."""
@@ -251,9 +252,16 @@ class LabelClassifier(Estimator):
             truth = array_of(type(self).__name__, "y", y).ravel()
             check_rows(type(self).__name__, top.X.shape[0], truth)
             return float(np.mean(self._classes(top.run()) == truth))
+        labels = y if hasattr(y, "shape") else array_of(type(self).__name__, "y", y)
+        shape = top.X.shape[0], self.model_.labels
+        if tuple(labels.shape) != shape:
+            raise ShapeError(
+                f"{type(self).__name__}: y is {shape_text(tuple(labels.shape))}; labels of each point, "
+                f"{shape_text(shape)}, are needed."
+            )
         found = top.run()
         with self._runtime():
-            return label_metrics(found, y, y).P[1] / 100
+            return label_metrics(found, labels, labels).P[1] / 100
 
 
 class Parabel(LabelClassifier):
@@ -269,7 +277,7 @@ class Parabel(LabelClassifier):
         As of `LabelModel.predict`.
     top : int
         Labels that `predict` chooses among.
-    random_state : int, optional
+    random_state : int, RandomState or Generator, optional
         Of the draws.
     out : path, optional
         A Zarr group that keeps the model: `open_model` and `flagstone.open_labels` open it. Default: scratch.
@@ -325,7 +333,7 @@ class PfastreXML(LabelClassifier):
         As of `LabelModel.predict`.
     top : int
         Labels that `predict` chooses among.
-    random_state : int, optional
+    random_state : int, RandomState or Generator, optional
         Of the draws.
     out : path, optional
         A Zarr group that keeps the model: `open_model` and `flagstone.open_labels` open it. Default: scratch.

@@ -17,6 +17,7 @@ from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
 from .._spectral.eigsh import eigsh
+from .._spectral.options import units_of
 from .base import Transformer
 from .validation import feature_names, points
 
@@ -29,8 +30,19 @@ def _squares(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.einsum("ij,ij->i", x, x))
 
 
-def _part(X: Any, first: int) -> NDArray[np.float64]:
-    return np.asarray(X[first : first + _BLOCK], np.float64)
+class _Points:
+    """Blocks of points, seen from the first one, in units in which squares of distances are in range."""
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        first = np.asarray(X[:_BLOCK], np.float64)
+        self.origin = first[0]
+        self.factor = np.ldexp(1.0, -int(units_of((first - self.origin).reshape(-1, 1))[0]))
+
+    def block(self, first: int) -> NDArray[np.float64]:
+        """Return the block that begins with a point."""
+        part = np.asarray(self.X[first : first + _BLOCK], np.float64)
+        return np.asarray((part - self.origin) * self.factor)
 
 
 def _neighbours(call: Call, X: Any, count: int) -> Iterator[tuple[NDArray[Any], ...]]:
@@ -38,12 +50,13 @@ def _neighbours(call: Call, X: Any, count: int) -> Iterator[tuple[NDArray[Any], 
     n = X.shape[0]
     # Distances and places, twice while they are joined, their order; points of both sides.
     call.room("distances of points", min(n, _BLOCK) * (56 * (min(n, _BLOCK) + count) + 32 * X.shape[1]))
+    seen = _Points(X)
     for row in range(0, n, _BLOCK):
-        mine = _part(X, row)
+        mine = seen.block(row)
         best = np.full((len(mine), count), np.inf)
         which = np.zeros((len(mine), count), np.int64)
         for column in range(0, n, _BLOCK):
-            others = _part(X, column)
+            others = seen.block(column)
             far = _squares(mine)[:, None] - 2 * (mine @ others.T) + _squares(others)
             if row == column:
                 np.fill_diagonal(far, np.inf)
@@ -57,6 +70,20 @@ def _neighbours(call: Call, X: Any, count: int) -> Iterator[tuple[NDArray[Any], 
         yield rows, which.reshape(-1), np.full(len(rows), 0.5)
 
 
+def _without_loops(X: Any) -> SparseArray:
+    """Return weights without those of points to themselves, which no Laplacian sees."""
+    if isinstance(X, SparseArray):
+        return X.tril(-1) + X.triu(1) if X.diagonal().any() else X
+    if hasattr(X, "tocsr"):
+        entries = X.tocoo()
+        apart = entries.row != entries.col
+        kept = entries.data[apart], (entries.row[apart], entries.col[apart])
+        return from_blocks([type(entries)(kept, shape=entries.shape)])
+    dense = np.array(X, np.float64)
+    np.fill_diagonal(dense, 0.0)
+    return from_blocks([dense])
+
+
 class SpectralEmbedding(Transformer):
     """Coordinates of points by the leading eigenvectors of a graph among them.
 
@@ -66,13 +93,13 @@ class SpectralEmbedding(Transformer):
         Coordinates.
     affinity : {"nearest_neighbors", "precomputed"}
         The graph: nearest points by Euclidean distance (1 where two are near each other, 1/2 where one is);
-        or X is its symmetric matrix.
+        or X is its symmetric matrix, whose diagonal does not count.
     n_neighbors : int, optional
         Of a point, itself counted; default: a tenth of the points, at least 1.
     tol
         As of `linalg.eigsh`.
-    random_state : int, optional
-        Seed of the start.
+    random_state : int, RandomState or Generator, optional
+        Seed of the start, or what draws it.
     memory, scratch : optional
         Limit and scratch directory of every call; default: those of the runtime in use.
 
@@ -112,9 +139,7 @@ class SpectralEmbedding(Transformer):
         if self.affinity == "precomputed":
             if n != X.shape[1]:
                 raise ShapeError(f"{who}: X is {n} x {X.shape[1]}; a precomputed affinity is square.")
-            if isinstance(X, SparseArray):
-                return X
-            return from_blocks([X if hasattr(X, "tocsr") else np.asarray(X, np.float64)])
+            return _without_loops(X)
         if self.affinity != "nearest_neighbors":
             raise ValueError(
                 f"{who}: affinity is {self.affinity!r}; choose 'nearest_neighbors' or 'precomputed'."
@@ -179,7 +204,7 @@ class SpectralEmbedding(Transformer):
             roots = np.sqrt(np.where(degrees == 0, 1, degrees))
             found = eigsh(
                 graph.scale(rows=1 / roots, columns=1 / roots), k + 1, which="LA", tol=self.tol,
-                seed=int(self.random_state or 0),
+                seed=self._next_seed(),
             )  # fmt: skip
             self.eigenvalues_ = np.asarray(found.w)[1:]
             if isinstance(checked, (Array, Expression, SparseArray)):

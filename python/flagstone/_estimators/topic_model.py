@@ -44,7 +44,7 @@ class _Fit:
 
     def _options(self) -> dict[str, Any]:
         given = {name: getattr(self.model, name) for name in _OPTIONS}
-        return given | {"seed": self.model.random_state or 0, "out": self.model.out}
+        return given | {"seed": self.model._next_seed(), "out": self.model.out}
 
     def plan(self) -> Any:
         """Count it."""
@@ -68,7 +68,7 @@ class TopicModel(Transformer):
         As of `flagstone.topics`.
     where : dict, optional
         Where operands of steps lie; as of `flagstone.topics`.
-    random_state : int, optional
+    random_state : int, RandomState or Generator, optional
         Of the draws.
     out : path, optional
         A Zarr group that keeps the model: `open_model` and `flagstone.open_topics` open it. Default: scratch.
@@ -129,7 +129,7 @@ class TopicModel(Transformer):
                 f"{who}: Negative values in data passed to {who}; counts of 0 or more are needed."
             )
         with self._runtime():
-            return from_blocks([given if given.dtype.kind == "f" else given.astype(np.float32)])
+            return from_blocks([given])
 
     def _planned_fit(self, X: Any, y: Any = None) -> _Fit:
         return _Fit(self, X)

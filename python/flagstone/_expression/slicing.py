@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array import requests
-from .._array.array import PIECE, Array, shape_text, updating
+from .._array.array import PIECE, Array, shape_text
 from .._array.basic_index import BasicIndexer, Key
 from .._array.elementwise import Elementwise
 from .._array.handle import is_conjugated, is_lazy, is_transposed, members_of, values_of
 from .._array.mapped import off_the_map
+from .._array.transactions import updating
 from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call

@@ -37,7 +37,7 @@ class _Cholesky(Routine[Any]):
 
     def __init__(self, call: Call, x: Any, upper: bool, shift: float, out: Any) -> None:
         self.a = Operand.matrix(call, as_factored(call, lazy_operand(call, x)), "the matrix")
-        _core.check_cholesky(self.a.factor)
+        _core.check_cholesky(call.who, self.a.factor)
         self.upper, self.shift = bool(upper), checked_shift(call, shift)
         self.n, self.dtype = self.a.shape[0], self.a.dtype
         tile = _core.factor_tile(self.n, self.dtype.name)
@@ -63,7 +63,7 @@ class _Cholesky(Routine[Any]):
         # The upper factor is the lower one of the transpose, transposed: it reads the upper triangle.
         a = _core.Operand(self.a.core, self.a.transposed != self.upper, self.a.conjugated)
         return _core.cholesky_job(
-            a, _core.Operand(factor, self.upper, False), self.shift, self.place.checkpoint
+            self.call.who, a, _core.Operand(factor, self.upper, False), self.shift, self.place.checkpoint
         )
 
     def arguments(self) -> dict[str, Any]:
@@ -92,8 +92,9 @@ class CholeskySolve(_Cholesky):
         """Return the job."""
         factor, x = at(self.place), at(self.solved)
         return _core.factor_and_solve_job(
-            self.a.factor, factor, self.shift, self.b.factor, x, self.diagonal.core, self.place.checkpoint
-        )
+            self.call.who, self.a.factor, factor, self.shift, self.b.factor, x, self.diagonal.core,
+            self.place.checkpoint,
+        )  # fmt: skip
 
     def result(self, job: Any) -> tuple[Any, NDArray[Any], NDArray[Any]]:
         """Return all three."""

@@ -21,7 +21,10 @@ from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 
-__all__ = ["LuFactor", "LuResult", "exchanged", "lu", "lu_call", "lu_factor", "lu_flops", "opened_lu"]
+__all__ = [
+    "LuFactor", "LuResult", "exchanged", "lu", "lu_call", "lu_factor", "lu_flops", "opened_lu",
+    "opened_lu_factor",
+]  # fmt: skip
 
 
 class LuFactor(NamedTuple):
@@ -71,15 +74,14 @@ class _LuFactor(Routine[LuFactor]):
     def __init__(self, call: Call, a: Any, out: Any) -> None:
         self.a = Operand.matrix(call, as_factored(call, lazy_operand(call, a)), "the matrix")
         _core.check_lu(call.who, self.a.factor)
-        n, dtype = self.a.shape[0], self.a.dtype
+        n = self.a.shape[0]
+        array = out is None or isinstance(out, (Array, np.ndarray)) or str(out).endswith(".npy")
         tile = (_core.lu_tile(n), _core.lu_tile(n))
-        self.place = Place(call, (n, n), dtype, out, tile, called="factor", advice="they must agree")
-        self.place.chunks = tile  # of an Array too: a factor is written in whole tiles
-        self.place.reads = self.a.reads
+        self.place: Any = (_one_array if array else _group)(call, self.a, tile, out)
         self.pivots = Place(call, (n,), np.dtype(np.int64), IN_MEMORY, None)
         super().__init__(call, [self.place, self.pivots])
         call.on(*self.a.paths)
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = int(not self.place.in_memory) if isinstance(self.place, Place) else 2
 
     @property
     def what(self) -> str:
@@ -89,9 +91,15 @@ class _LuFactor(Routine[LuFactor]):
         return How("left-looking slabs")
 
     def job(self, at: At) -> _core.Job:
-        made, pivots = at(self.place), at(self.pivots)  # first: the place has its checkpoint from here on
+        made: Any = at(self.place)  # first: the place has its checkpoint from here on
+        factor = made[0] if isinstance(made, list) else made
         return _core.lu_job(
-            self.call.who, self.a.factor, made, pivots, self.saves(self.place), self.place.checkpoint
+            self.call.who,
+            self.a.factor,
+            factor,
+            at(self.pivots),
+            self.saves(self.place),
+            self.place.checkpoint,
         )
 
     def arguments(self) -> dict[str, Any]:
@@ -101,7 +109,35 @@ class _LuFactor(Routine[LuFactor]):
         return lu_flops(self.a.shape[0], self.a.dtype), self.place.nbytes
 
     def result(self, job: Any) -> LuFactor:
-        return LuFactor(self.place.close(), self.pivots.close())
+        pivots = self.pivots.close()
+        if isinstance(self.place, Place):
+            return LuFactor(self.place.close(), pivots)
+        self.place.write("piv", pivots)
+        return LuFactor(self.place.close()[0], pivots)
+
+
+def _one_array(call: Call, a: Operand, tile: tuple[int, int], out: Any) -> Place:
+    """Return where LU goes alone; its pivots are in memory."""
+    place = Place(call, a.shape, a.dtype, out, tile, called="factor", advice="they must agree")
+    place.chunks = tile  # of an Array too: a factor is written in whole tiles
+    place.reads = a.reads
+    return place
+
+
+def _group(call: Call, a: Operand, tile: tuple[int, int], out: Any) -> PartsPlace:
+    """Return where both go, for `open_factor`."""
+    n = a.shape[0]
+    parts = [
+        Part("lu", (n, n), tile, ["lu_0", "lu_1"], kept=True),
+        Part("piv", (n,), (max(n, 1),), ["piv_0"], "int64", kept=True),
+    ]
+    return PartsPlace(call, out, parts, a.dtype, {"flagstone": {"routine": "lu_factor"}})
+
+
+def opened_lu_factor(path: str) -> LuFactor:
+    """Open what ``lu_factor(a, out=path)`` left."""
+    lu, piv = (Array(open_core(f"{path}/{name}", "r"), "r") for name in ("lu", "piv"))
+    return LuFactor(lu, np.asarray(piv))
 
 
 def lu_call(call: Call, a: Any, out: Any) -> Routine[LuFactor]:
@@ -152,7 +188,7 @@ class _Lu(Routine[LuResult]):
 
     def result(self, job: Any) -> LuResult:
         rows = np.argsort(exchanged(self.pivots.close()))
-        self.call.engine.write_boxes(self.place.cores[2], [([0], rows)], 1 << 20)
+        self.place.write("p", rows)
         lower, upper, _ = self.place.close()
         return _result(self.call, lower, upper, rows, self.p_indices)
 
@@ -236,8 +272,9 @@ def lu_factor(a: Any, /, *, out: Any = None, memory: int | str | None = None) ->
     a : Array, Expression or ndarray, n x n
         float32, float64, complex64 or complex128; on disk, in memory, or computed where it is loaded.
     out : path, Array or ndarray, optional
-        Where `lu` goes, as in `cholesky`: one array, for `flagstone.open`. `piv` is in memory alone; store it
-        beside, or take `lu`, whose group `open_factor` opens. Default: scratch.
+        The path of a Zarr group for lu and piv, which `open_factor` opens again; replaced at once and whole.
+        An Array, an ndarray or a path that ends in ``.npy`` takes lu alone, and piv is in memory. Default:
+        scratch.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 
@@ -267,4 +304,5 @@ def lu_factor(a: Any, /, *, out: Any = None, memory: int | str | None = None) ->
 
 @resumable("lu_factor")
 def _lu_factor_again(path: str, told: dict[str, Any]) -> Again:
-    return lu_factor, (operand("the matrix", told["a"]),), {"out": old_output(path, told)}
+    out = old_output(path, told) if "into" in told else path
+    return lu_factor, (operand("the matrix", told["a"]),), {"out": out}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import shape_text
 from .._array.handle import Operand
-from .._errors.classes import NumericalError, ShapeError
+from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
 from .._linalg.operands import as_factored
 from .._resume.openers import old_output, operand, told_values
@@ -66,8 +66,9 @@ class LuSolve(Routine[Any]):
         pivots = _core.memory_array(self.pivots)
         b, x = self.right.b.factor, at(self.right.place)
         return _core.lu_solve_job(
-            self.lu.core, pivots, self.trans, b, x, self.diagonal.core, self.right.place.checkpoint
-        )
+            self.call.who, self.lu.core, pivots, self.trans, b, x, self.diagonal.core,
+            self.right.place.checkpoint,
+        )  # fmt: skip
 
     def arguments(self) -> dict[str, Any]:
         """Return everything that decides the bits."""
@@ -78,16 +79,6 @@ class LuSolve(Routine[Any]):
         """Return flops and bytes, roughly."""
         (n, m), dtype = self.right.b.shape, self.lu.dtype
         return 2.0 * n * n * m * (4 if dtype.kind == "c" else 1), 1.5 * n * n * dtype.itemsize
-
-    def run(self) -> Any:
-        """Do it; the core's job is called lu_solve, and its error whoever was called."""
-        try:
-            return super().run()
-        except NumericalError as error:
-            if self.call.who == "lu_solve":
-                raise
-            said = str(error).removeprefix("lu_solve: ")
-            raise NumericalError(f"{self.call.who}: {said}", error.index) from None
 
     @property
     def beside(self) -> int:
@@ -129,14 +120,10 @@ def lu_solve(
     ----------
     lu_and_piv : LuFactor or pair
         What `lu_factor` (or SciPy's) returned.
-    b : Array, Expression or ndarray, n or n x m
-        Right-hand sides.
     trans : {0, 1, 2, "N", "T", "C"}
         Solve a x = b, aᵀ x = b or aᴴ x = b.
-    out : path, Array or ndarray, optional
-        Where x goes. Default: as b was given, an ndarray or an Array (in scratch; of a vector in memory).
-    memory : int or str, optional
-        Most resident memory of the whole process during the call, as "4GiB".
+    b, out, memory
+        As for `solve`.
 
     Returns
     -------
@@ -146,8 +133,8 @@ def lu_solve(
     Raises
     ------
     NumericalError
-        U has a zero on its diagonal, or b has NaN or Inf: row and column are named; ``error.index`` counts
-        from 1.
+        U has a zero on its diagonal, or the factor or b has NaN or Inf: row and column are named;
+        ``error.index`` counts from 1.
     ShapeError
         The shapes or dtypes do not conform.
     BudgetError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from typing import Any, NamedTuple
@@ -13,7 +12,6 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand
 from .._errors.classes import FormatError
-from .._errors.messages import not_finite_told
 from .._expression.operand import lazy_operand
 from .._output.codec_choice import Choice
 from .._output.parts import Part, PartsPlace
@@ -23,10 +21,10 @@ from .._resume.registers import Again, resumable
 from .._runtime.arguments import array_of, one_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .lu import LuResult, opened_lu
+from .lu import LuFactor, LuResult, opened_lu, opened_lu_factor
 from .reflectors import QrFactor, opened_qr, reflectors_place
 
-__all__ = ["QrResult", "lq", "matrix_operand", "open_factor", "qr"]
+__all__ = ["QrResult", "lq", "matrix_operand", "open_factor", "qr", "triangle_call"]
 
 _MODES = ("reduced", "complete", "r", "raw")
 
@@ -60,9 +58,13 @@ def matrix_operand(call: Call, given: Any, name: str = "x") -> Operand:
 class _Qr(Routine[Any]):
     """The checked arguments of one factorization; of an LQ, of that of the adjoint."""
 
-    def __init__(self, call: Call, x: Any, mode: str, out: Any, left: bool) -> None:
+    def __init__(
+        self, call: Call, x: Any, mode: str, out: Any, left: bool = False, turned: bool = False
+    ) -> None:
+        """Check them; `turned`: x is the transpose of what was given, of which NaN and Inf are told."""
         self.mode, self.left = one_of(call.who, "mode", mode, *_MODES), left
-        self.operation = call.who
+        self.turned = left or turned
+        self.operation = call.who if call.who in ("qr", "lq") else ""
         self.x = matrix_operand(call, x)
         self.a = _core.Operand(self.x.core, self.x.transposed ^ left, self.x.conjugated ^ left)
         _core.check_qr(call.who, self.a)
@@ -108,12 +110,13 @@ class _Qr(Routine[Any]):
     def job(self, at: At) -> Any:
         made: Any = at(self.place)
         checkpoint, saved = self.place.checkpoint, self.saves(self.place)  # once the place is open
+        who = self.call.who
         if self.mode == "raw":
             v, t, r = made
-            return _core.qr_factor_job(self.a, v, t, r, None, saved, checkpoint)
+            return _core.qr_factor_job(who, self.turned, self.a, v, t, r, None, saved, checkpoint)
         of = [_core.Operand(one, self.left, self.left) for one in ([made] if self.mode == "r" else made)]
         q = None if self.mode == "r" else of[0]
-        return _core.qr_job(self.a, q, of[-1], checkpoint, saved)
+        return _core.qr_job(who, self.turned, self.a, q, of[-1], checkpoint, saved)
 
     def arguments(self) -> dict[str, Any]:
         return {"x": self.x.identity, "mode": self.mode}
@@ -126,12 +129,6 @@ class _Qr(Routine[Any]):
     def how(self, job: Any) -> How:
         return How(f"tree of tiles, {job.order}" if job.order else "tree of tiles")
 
-    def execute(self, stack: contextlib.ExitStack) -> Any:
-        if not self.left:
-            return super().execute(stack)
-        with not_finite_told("lq", lambda row, column: ("the matrix", column, row)):
-            return super().execute(stack)
-
     def result(self, job: Any) -> Any:
         made = self.place.close()
         if self.mode == "r":
@@ -139,6 +136,11 @@ class _Qr(Routine[Any]):
         if self.mode == "raw":
             return QrFactor(self.shape, self.left, *made)
         return LqResult(made[1], made[0]) if self.left else QrResult(*made)
+
+
+def triangle_call(call: Call, x: Any, turned: bool) -> Routine[Any]:
+    """Return the checked call of R of x, for what is computed from it; `turned`: of what is the transpose."""
+    return _Qr(call, x, "r", None, turned=turned)
 
 
 @routine
@@ -181,7 +183,7 @@ def qr(
     w columns read (m n² / 2 - n³ / 6) / w elements of them. Householder reflectors in a tree: orthogonal to
     rounding for any condition (Demmel, Grigori, Hoemmen and Langou 2012).
     """
-    return _Qr(Call("qr", memory), x, mode, out, False)
+    return _Qr(Call("qr", memory), x, mode, out)
 
 
 @routine
@@ -220,7 +222,7 @@ def lq(
     -----
     2 m² (n - m/3) flops for L (n ≥ m), as many more for Q; traffic as for `qr` of the adjoint.
     """
-    return _Qr(Call("lq", memory), x, mode, out, True)
+    return _Qr(Call("lq", memory), x, mode, out, left=True)
 
 
 def _again(call: Any, path: str, told: dict[str, Any]) -> Again:
@@ -241,8 +243,8 @@ def _lq_again(path: str, told: dict[str, Any]) -> Again:
     return _again(lq, path, told)
 
 
-def open_factor(path: str | os.PathLike[str]) -> QrFactor | LuResult:
-    """Open a factor that ``lu(a, out=path)``, or qr or lq with ``mode="raw"``, left.
+def open_factor(path: str | os.PathLike[str]) -> QrFactor | LuResult | LuFactor:
+    """Open a factor that ``lu(a, out=path)``, `lu_factor`, or qr or lq with ``mode="raw"`` left.
 
     Parameters
     ----------
@@ -251,17 +253,17 @@ def open_factor(path: str | os.PathLike[str]) -> QrFactor | LuResult:
 
     Returns
     -------
-    QrFactor or LuResult
+    QrFactor, LuResult or LuFactor
         As it was returned then.
 
     Raises
     ------
     FormatError
-        The group holds no factor: one array, as `cholesky` and `lu_factor` store it, or an explicit Q.
+        The group holds no factor: one array, as `cholesky` stores it, or an explicit Q.
 
     Notes
     -----
-    Reads the metadata of three arrays, and of an LU the n numbers of p.
+    Reads the metadata of two or three arrays, and of an LU the n numbers of p or piv.
     """
     where = os.fspath(path)
     text, _, _ = _core.open_group(where)
@@ -270,12 +272,14 @@ def open_factor(path: str | os.PathLike[str]) -> QrFactor | LuResult:
         return opened_qr(where, about["qr"])
     if "lu" in about:
         return opened_lu(where, about["lu"])
+    if about.get("routine") == "lu_factor":
+        return opened_lu_factor(where)
     if about.get("routine") in ("qr", "lq"):
         raise FormatError(
             f"open_factor: '{where}' holds Q and {'L' if about['routine'] == 'lq' else 'R'} as arrays; open "
             "each by its name in the group, or give the path of a factor with mode='raw'."
         )
     raise FormatError(
-        f"open_factor: '{where}' holds no factor of several parts; give the path that was out= of lu, or of "
-        "qr or lq with mode='raw' (cholesky and lu_factor store one array, for open; piv is the caller's)."
+        f"open_factor: '{where}' holds no factor of several parts; give the path that was out= of lu or "
+        "lu_factor, or of qr or lq with mode='raw' (cholesky stores one array, for open)."
     )

@@ -109,6 +109,8 @@ def refuse_not_finite(who: str, b: NDArray[Any]) -> None:
             raise NumericalError(
                 f"{who}: b has NaN or Inf at row {start + row}, column {col}; replace such values first.",
                 int(start + row) + 1,
+                int(start + row),
+                int(col),
             )
 
 

@@ -102,7 +102,7 @@ class ImportLabels(Streaming[LabelModel]):
         written = weights * (item + _BESIDE)
         seconds = (read + sorted_bytes) / rates["read_bytes_per_second"] + _SECONDS * weights
         seconds += (written + sorted_bytes) / rates["write_bytes_per_second"]
-        least = call.rounded(_core.resident_bytes() + held)
+        least = call.rounded(int(_core.resident_bytes() + held + _core.allowed_drift))
         return Plan(
             self.what, self.method, 2, read, written, 0.0, min(call.memory, least), least, seconds,
             call.memory,

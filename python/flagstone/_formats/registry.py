@@ -126,6 +126,16 @@ def _banner(head: bytes) -> bool:
     return head[:14].lower() == b"%%matrixmarket"
 
 
+def _docword(head: bytes) -> bool:
+    """Say whether three lines of a whole number come first, and then one of three."""
+    lines = head.split(b"\n")[:4]
+    words = [line.split() for line in lines]
+    counted = all(word.isdigit() for line in words for word in line)
+    return counted and [len(line) for line in words[:3]] == [1, 1, 1] and len(words[3:]) == 1 and (
+        len(words[3]) == 3 or (not words[3] and words[2][0].strip(b"0") == b"")
+    )  # fmt: skip
+
+
 def _svm_text(head: bytes) -> bool:
     from .text import svmlight
 
@@ -152,6 +162,7 @@ FORMATS = (
     Format("Parquet", (".parquet",), _columns, lambda head: head[:4] == b"PAR1", True, True),
     Format("Arrow", (".arrow", ".feather"), _columns, lambda head: head[:6] == b"ARROW1", True, True),
     Format("MatrixMarket", (".mtx", ".mtx.gz"), _matrixmarket, _banner, True),
+    Format("UCI docword", (), _matrixmarket, _docword, True),
     Format("CSV", _CSV, _csv, lambda head: False, True, True),  # any text may be some: the name tells
     Format("Extreme Classification", (".xc",), _labelled, _labelled_text, True, True),
     Format("SVMlight", _SVM, _svmlight, _svm_text, True, True),
@@ -179,6 +190,12 @@ def of_file(place: str, head: bytes) -> Format:
     for one in FORMATS:
         if one.name == "SVMlight" and place.endswith(one.suffixes) and one.module().may_be(head):
             return one  # its first rows have no entries
+        if (
+            one.name == "UCI docword"
+            and _packed_text(head)
+            and os.path.basename(place).startswith("docword.")
+        ):
+            return one
         text = one.name in ("MatrixMarket", "SVMlight")
         if text and stem.endswith(one.suffixes) and (_packed_text(head) or one.name == "MatrixMarket"):
             return one

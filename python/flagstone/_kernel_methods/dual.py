@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from .._runtime.runtime import current, remember, stats
 from .._solve.inverse import inv_diagonal
 from .._solve.solve import cho_solve, solve_triangular
 
-__all__ = ["Factor", "Factorization", "check_points", "times", "times_least", "times_plan"]
+__all__ = ["Factor", "Factorization", "check_points", "check_rows", "times", "times_least", "times_plan"]
 
 _DIAGONAL = 512  # elements of the diagonal read at a time
 _TOGETHER = 256  # new points whose blocks begin anew: bits do not follow from the limit
@@ -168,11 +169,19 @@ def times(matrix: Any, weights: NDArray[Any]) -> NDArray[Any]:
 
 def check_points(who: str, x: Any, made: NDArray[Any]) -> None:
     """Name NaN or Inf of new points, from what was predicted there; a few rows are read where none is."""
-    for row in np.flatnonzero(~np.isfinite(made).all(axis=1))[:_LOOKED]:
+    check_rows(who, x, np.flatnonzero(~np.isfinite(made).all(axis=1))[:_LOOKED])
+
+
+def check_rows(who: str, x: Any, rows: Iterable[int]) -> None:
+    """Name NaN or Inf in these rows of points."""
+    for row in rows:
         bad = np.flatnonzero(~np.isfinite(np.asarray(x[row : row + 1])[0]))
         if bad.size:
             raise NumericalError(
-                f"{who}: X has NaN or Inf at row {row}, column {bad[0]}; replace such values first."
+                f"{who}: X has NaN or Inf at row {row}, column {bad[0]}; replace such values first.",
+                int(row) + 1,
+                int(row),
+                int(bad[0]),
             )
 
 

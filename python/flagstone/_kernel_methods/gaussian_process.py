@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._array.array import Array
-from .._estimators.base import Regressor, runtime_of
+from .._estimators.base import runtime_of
 from .._estimators.model_file import MODELS, ModelFile, member, model_file
-from .._estimators.validation import feature_names, points, targets
+from .._estimators.validation import points, targets
 from .._resume.openers import told_values
 from .._runtime.arguments import whole_number
 from .._runtime.call import Call
@@ -19,13 +20,14 @@ from .._runtime.routine import least_of, planned_by
 from .._storage.rechunk import rechunk
 from .dual import Factor, Factorization, check_points, times, times_least, times_plan
 from .kernels import PRECOMPUTED, KernelOf, best_parameters
+from .regressor import KernelRegressor
 
 __all__ = ["GaussianProcessRegressor"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
-class GaussianProcessRegressor(Regressor):
+class GaussianProcessRegressor(KernelRegressor):
     """Exact Gaussian process regression (kriging): K is computed as it is factored, its factor is on disk.
 
     Parameters
@@ -118,37 +120,16 @@ class GaussianProcessRegressor(Regressor):
     def _kernel(self, who: str, length_scale: Any) -> KernelOf:
         return KernelOf(who, self.kernel, length_scale=length_scale)
 
-    def _planned_fit(self, X: Any, y: Any) -> Any:
+    def _factorization(self, X: Any, y: Any) -> Factorization:
         who, checked, values = self._prepared(X, y)
         matrix = self._kernel(who, self.length_scale).among(checked)
         return Factorization(self, matrix, float(self.alpha), values.reshape(len(values), -1))
 
-    @planned_by(_planned_fit)
-    def fit(self, X: Any, y: Any) -> GaussianProcessRegressor:
-        """Factor K(X, X) + alpha I and solve for the weights of the points.
+    @property
+    def _known(self) -> Any:
+        return self.X_train_
 
-        Parameters
-        ----------
-        X : Array, Expression or ndarray, n x d
-            Points, one a row, on disk or in memory.
-        y : ndarray, n or n x targets
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        NumericalError
-            K + alpha I is not positive definite: give more noise.
-        BudgetError
-            The limit is too small; names the least that works.
-
-        Notes
-        -----
-        n³/3 flops and n² / 2 evaluations of the kernel; writes 4 n² bytes, and reads them once for the second
-        half of the solution: the first runs with the factorization.
-        """
+    def _solve(self, X: Any, y: Any) -> Any:
         who, checked, values = self._prepared(X, y)
         length, noise = self.length_scale, float(self.alpha)
         if self.optimizer == "subset":
@@ -161,29 +142,33 @@ class GaussianProcessRegressor(Regressor):
             raise ValueError(
                 f"{who}: out keeps a model and kernel is a callable, which no file holds; name a kernel."
             )
-        self._fitted_kernel = self._kernel(who, length)
-        self.length_scale_, self.noise_, self.X_train_ = length, noise, checked
+        kernel = self._kernel(who, length)
         sides = values.reshape(len(values), -1)
         ones = np.ones((len(values), 1 if self.mean else 0))
-        task = Factorization(self, self._fitted_kernel.among(checked), noise, np.hstack([sides, ones]))
+        task = Factorization(self, kernel.among(checked), noise, np.hstack([sides, ones]))
         with self._runtime():
             copied = self.out is not None and isinstance(checked, Array)
             task.check(least_of(rechunk, checked, checked.chunks, out=f"{task.out}-points") if copied else 0)
-            if self.out is None:
-                self._solved(task.run(), sides, values.ndim)
-            else:
+            kept: Any = contextlib.nullcontext()
+            if self.out is not None:
                 told = [task.identity, self.mean, told_values(values)["memory"]]
-                with model_file(who, self.out, told) as file:
+                kept = model_file(who, self.out, told)
+            with kept as file:
+                if file is None:
+                    factor = task.run()
+                else:
                     factor = task.run(file.place("factor"), file.finished("factor"))
-                    self._solved(factor, sides, values.ndim)
+                # From here on: a fit that failed leaves an earlier one as it was.
+                self._fitted_kernel, self.X_train_ = kernel, checked
+                self.length_scale_, self.noise_ = length, noise
+                self._take(factor, sides, values.ndim)
+                if file is not None:
                     self._keep(file)
             task.tell(self._factor)
             Call(who, light=True).tidy()
-        self._name_features(feature_names(X))
-        self.n_features_in_ = int(checked.shape[1])
-        return self
+        return checked
 
-    def _solved(self, factor: Factor, sides: NDArray[Any], dimensions: int) -> None:
+    def _take(self, factor: Factor, sides: NDArray[Any], dimensions: int) -> None:
         """Take what the factor and the solution say."""
         n, number = sides.shape
         weights, self._ones = factor.solution[:, :number], factor.solution[:, number:]
@@ -214,20 +199,17 @@ class GaussianProcessRegressor(Regressor):
 
     # predict --------------------------------------------------------------------------------------------
 
-    def _between(self, X: Any, return_std: bool) -> tuple[Any, Any]:
+    def _asked(self, X: Any, return_std: bool) -> tuple[Any, Any]:
         self._fitted()
-        who = type(self).__name__
         if return_std and isinstance(self.kernel, str) and self.kernel == PRECOMPUTED:
             raise ValueError(
-                f"{who}: return_std needs k(x, x) of new points, which a precomputed matrix does not hold; "
-                "give a kernel."
+                f"{type(self).__name__}: return_std needs k(x, x) of new points, which a precomputed matrix "
+                "does not hold; give a kernel."
             )
-        checked = points(who, X)
-        self._check_features(X, checked)
-        return checked, self._fitted_kernel.between(checked, self.X_train_)
+        return self._between(X)
 
     def _planned_predict(self, X: Any, return_std: bool = False) -> Any:
-        _, matrix = self._between(X, return_std)
+        _, matrix = self._asked(X, return_std)
         return _Planned(self, matrix, return_std)
 
     @planned_by(_planned_predict)
@@ -257,7 +239,7 @@ class GaussianProcessRegressor(Regressor):
         n m evaluations of the kernel; none is stored. `return_std`: n² m flops, and one read of the factor
         for as many points as fit beside it.
         """
-        checked, matrix = self._between(X, return_std)
+        checked, matrix = self._asked(X, return_std)
         weights = self.alpha_.reshape(len(self.alpha_), -1)
         with self._runtime():
             if return_std and matrix.shape[0]:

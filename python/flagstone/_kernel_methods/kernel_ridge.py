@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._estimators.base import Regressor, runtime_of
-from .._estimators.validation import feature_names, points, targets
+from .._estimators.base import runtime_of
+from .._estimators.validation import points, targets
 from .._runtime.call import Call
 from .._runtime.routine import planned_by
 from .dual import Factorization, check_points, times, times_plan
 from .kernels import KernelOf
+from .regressor import KernelRegressor
 
 __all__ = ["KernelRidge"]
 
 
-class KernelRidge(Regressor):
+class KernelRidge(KernelRegressor):
     """Ridge regression in the space of a kernel: (K + alpha I) c = y, with K computed as it is factored.
 
     Parameters
@@ -79,32 +80,15 @@ class KernelRidge(Regressor):
         checked = points(who, X)
         return checked, targets(who, y, checked.shape[0]), self._kernel(who, checked.shape[1])
 
-    def _planned_fit(self, X: Any, y: Any) -> Factorization:
+    def _factorization(self, X: Any, y: Any) -> Factorization:
         checked, values, kernel = self._prepared(X, y)
         return Factorization(self, kernel.among(checked), float(self.alpha), values.reshape(len(values), -1))
 
-    @planned_by(_planned_fit)
-    def fit(self, X: Any, y: Any) -> KernelRidge:
-        """Factor K(X, X) + alpha I and solve for the weights of the points.
+    @property
+    def _known(self) -> Any:
+        return self.X_fit_
 
-        Parameters
-        ----------
-        X : Array, Expression or ndarray, n x d
-        y : ndarray, n or n x targets
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        NumericalError
-            K + alpha I is not positive definite.
-
-        Notes
-        -----
-        n³/3 flops and n² / 2 evaluations of the kernel; writes 4 n² bytes and reads them again.
-        """
+    def _solve(self, X: Any, y: Any) -> Any:
         checked, values, kernel = self._prepared(X, y)
         task = Factorization(self, kernel.among(checked), float(self.alpha), values.reshape(len(values), -1))
         with self._runtime():
@@ -113,20 +97,14 @@ class KernelRidge(Regressor):
             Call(type(self).__name__, light=True).tidy()
         self.dual_coef_ = found if values.ndim == 2 else found[:, 0]
         self.X_fit_, self._fitted_kernel = checked, kernel
-        self._name_features(feature_names(X))
-        self.n_features_in_ = int(checked.shape[1])
-        return self
+        return checked
 
-    def _between(self, X: Any) -> tuple[Any, Any, NDArray[Any]]:
-        self._fitted()
-        who = type(self).__name__
-        checked = points(who, X)
-        self._check_features(X, checked)
-        matrix = self._fitted_kernel.between(checked, self.X_fit_)
-        return checked, matrix, self.dual_coef_.reshape(len(self.dual_coef_), -1)
+    def _product(self, X: Any) -> _Product:
+        checked, matrix = self._between(X)
+        return _Product(self, checked, matrix, self.dual_coef_.reshape(len(self.dual_coef_), -1))
 
     def _planned_predict(self, X: Any) -> Any:
-        return _Product(self, *self._between(X))
+        return self._product(X)
 
     @planned_by(_planned_predict)
     def predict(self, X: Any) -> Any:
@@ -149,7 +127,7 @@ class KernelRidge(Regressor):
         -----
         n m evaluations of the kernel, none of which is stored; 2 n m flops a target.
         """
-        found = _Product(self, *self._between(X)).run()
+        found = self._product(X).run()
         return found if self.dual_coef_.ndim == 2 else found[:, 0]
 
 

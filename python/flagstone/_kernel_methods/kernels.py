@@ -76,13 +76,13 @@ class KernelOf:
             return np.fromiter((np.asarray(one).reshape(()) for one in one_by_one), np.float64, rows)
         if self.kernel in ("linear", "polynomial", "cosine"):
             points = np.asarray(x, np.float64)
+            if self.kernel == "cosine":  # as the core: 0 of a point at the origin, which has no direction
+                return np.where(
+                    np.isfinite(points).all(axis=1), points.any(axis=1).astype(np.float64), np.nan
+                )
             squares: NDArray[Any] = np.einsum("ij,ij->i", points, points)
             if self.kernel == "linear":
                 return squares
-            if self.kernel == "cosine":  # as the core: 0 of a point at the origin, or whose squares underflow
-                with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                    length = np.sqrt(squares * squares)
-                    return np.asarray(np.divide(squares, length, out=np.zeros(rows), where=length != 0))
             gamma = self.parameters.get("gamma", 1 / points.shape[1])
             base = gamma * squares + self.parameters.get("coef0", 1.0)
             return np.asarray(base ** self.parameters.get("degree", 3.0))

@@ -17,7 +17,7 @@ from .._sparse.array import SparseArray
 from .._sparse.row_blocks import row_blocks
 from .rows import rows_of
 
-__all__ = ["LabelMetrics", "label_metrics"]
+__all__ = ["LabelMetrics", "check_truth", "label_metrics"]
 
 _AT = (1, 3, 5)
 _ROW = 512  # bytes of a point's labels and gains, while a block is looked at
@@ -82,17 +82,15 @@ def label_metrics(
     labels = getattr(labels, "labels", labels)  # what predict returned
     labels = labels if isinstance(labels, Array) else array_of(call.who, "labels", labels)
     constants = _constants(call, propensity)
-    true, seen = rows_of(call, Y, "Y", "true labels"), rows_of(call, train, "train", "labels of points")
+    true = rows_of(call, Y, "Y", "true labels", panels=False)
+    seen = rows_of(call, train, "train", "labels of points", panels=False)
     rows, number = true.shape
     if len(labels.shape) != 2 or labels.shape[0] != rows or np.dtype(labels.dtype).kind not in "iu":
         raise ShapeError(
             f"label_metrics: labels are {shape_text(tuple(labels.shape))} {labels.dtype} and Y has {rows} "
             "rows; whole numbers, a row for each, are needed."
         )
-    if seen.shape[1] != number:
-        raise ShapeError(
-            f"label_metrics: Y has {number} columns and train {seen.shape[1]}; labels of one set are needed."
-        )
+    check_truth(number, seen)
     with call.measured(f"label_metrics {shape_text(true.shape)}", "one pass") as moved:
         inverse = _inverse_propensities(call, seen, *constants)
         sums = np.zeros((6, len(_AT)))
@@ -104,6 +102,14 @@ def label_metrics(
     ratio = np.divide(mean[[2, 4]], mean[[3, 5]], out=np.zeros((2, len(_AT))), where=mean[[3, 5]] > 0)
     parts = (mean[0], mean[1], ratio[0], ratio[1])
     return LabelMetrics(*({k: 100 * float(v) for k, v in zip(_AT, part, strict=True)} for part in parts))
+
+
+def check_truth(labels: int, train: Any) -> None:
+    """Refuse labels of another set than those that are to be scored."""
+    if train.shape[1] != labels:
+        raise ShapeError(
+            f"label_metrics: Y has {labels} columns and train {train.shape[1]}; labels of one set are needed."
+        )
 
 
 def _constants(call: Call, propensity: Any) -> tuple[float, float]:

@@ -54,7 +54,7 @@ class Predict(Routine[Predicted]):
         )
         self.model = model
         self.x = rows_of(call, X, "X", "a point a row")
-        needed = -(-k // max(1, int(model._core.most_leaf)))  # whose leaves have k labels
+        needed = model._core.leaves_for(k)
         if model.gamma is not None:
             needed = beam = 1  # one path a tree
         self.raised = needed if needed > beam else 0

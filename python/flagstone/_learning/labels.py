@@ -9,9 +9,11 @@ import click
 import numpy as np
 
 from .. import _core
+from .._array.array import shape_text
 from .._commands.options import bar, command_runtime, common_options, open_operand, print_json
 from .._commands.routines import check_new
-from .._labels.metrics import LabelMetrics, label_metrics
+from .._errors.classes import ShapeError
+from .._labels.metrics import LabelMetrics, check_truth, label_metrics
 from .._labels.model import LabelModel, open_labels
 from .._labels.train import train_labels
 from .._runtime.plan import comparison
@@ -113,25 +115,38 @@ def predict(
 @click.argument("y", metavar="[Y]", required=False)
 @click.option("--train", "seen", required=True, help="Labels of the points that were trained on.")
 @click.option("--beam", type=int, default=10, show_default=True, help="Nodes that are followed in each tree.")
+@click.option("--discount", type=float, default=1.0, show_default=True, help="Of a parent's score.")
+@click.option("--alpha", type=float, default=0.8, show_default=True, help="Of pfastrexml: what leaves count.")
+@click.option(
+    "--propensity", type=float, nargs=2, default=(0.55, 1.5), show_default=True, metavar="A B",
+    help="Of propensities: 0.5 0.4 for Wikipedia, 0.6 2.6 for Amazon.",
+)  # fmt: skip
 @common_options
 def score(
-    model: str, x: str, y: str | None, seen: str, beam: int, memory: int | None,
-    scratch_directory: str | None, only_plan: bool, as_json: bool,
+    model: str, x: str, y: str | None, seen: str, propensity: tuple[float, float], memory: int | None,
+    scratch_directory: str | None, only_plan: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Score MODEL on points X with labels Y: precision, nDCG and both by propensities."""
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         trees = open_labels(model)
         points, truth = _pair(x, y, as_json)
-        plan = trees.predict.plan(points, min(5, trees.labels), beam=beam)
+        trained = _truth(seen, as_json)
+        if truth.shape != (points.shape[0], trees.labels):
+            raise ShapeError(
+                f"labels score: Y is {shape_text(truth.shape)}; {points.shape[0]} points with "
+                f"{trees.labels} labels are scored."
+            )
+        check_truth(trees.labels, trained)
+        plan = trees.predict.plan(points, min(5, trees.labels), **options)
         if only_plan:
             print_json(plan.as_dict()) if as_json else click.echo(str(plan))
             return
         if not as_json:
             click.echo(str(plan))
         with bar(runtime, "labels score", plan, as_json):
-            found = trees.predict(points, min(5, trees.labels), beam=beam)
+            found = trees.predict(points, min(5, trees.labels), **options)
         done = stats()
-        made = label_metrics(found.labels, truth, _truth(seen, as_json))
+        made = label_metrics(found.labels, truth, trained, propensity=propensity)
         if as_json:
             told = {name: {str(k): v for k, v in one.items()} for name, one in made._asdict().items()}
             print_json({**told, "plan": plan.as_dict(), "stats": done.as_dict()})

@@ -27,8 +27,9 @@ from .._sparse.products import Csrmm
 from .._sparse.semiring import SEMIRINGS, Over, SemiringProduct, is_frontier
 from .._sparse.semiring_streams import StreamedSemiring, streams
 from .._sparse_algebra.product import Kept, SparseProduct
+from .adjoints import with_its_adjoint
 from .operands import Vectors, dimensions, promoted
-from .rank_k import RankK, with_its_adjoint
+from .rank_k import RankK
 
 __all__ = ["matmul"]
 

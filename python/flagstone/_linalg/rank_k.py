@@ -5,32 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.handle import Operand, is_conjugated, is_transposed, owner_of
+from .._array.handle import Operand
 from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
-from .._errors.messages import shown
-from .._expression.expression import Expression, as_expression, cast, from_ufunc, where
 from .._expression.operand import lazy_operand
-from .._expression.program import ordered
-from .._expression.reductions import Reduced
 from .._lazy.structure import note_triangle, seen_whole, triangle_attribute
 from .._output.codec_choice import Choice
 from .._output.destination import kept_choice
 from .._output.place import Place
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
-from .._runtime.arguments import a_number, dtype_of, numbers_of, unmasked
+from .._runtime.arguments import a_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.scratch import prepare
+from .standardized import standardized
 
 __all__ = ["RankK", "rank_2k_update", "rank_k_update"]
-
-_SHORT = (np.dtype("i1"), np.dtype("u1"), np.dtype("i2"), np.dtype("u2"), np.dtype(bool))
 
 
 class RankK(Routine[Any]):
@@ -124,94 +119,6 @@ class RankK(Routine[Any]):
         n, k = self.a.shape
         terms = 1 if self.b is None else 2
         return 1.0 * terms * n * n * k * (4 if self.dtype.kind == "c" else 1), self.place.nbytes
-
-
-def standardized(call: Call, a: Any, center: Any, scale: Any, missing: Any, dtype: DTypeLike | None) -> Any:
-    """Return (a - center) / scale, what is `missing` as the mean, in a dtype that is multiplied; lazy."""
-    a = off_the_map(call, a)
-    if not hasattr(a, "dtype") or not hasattr(a, "shape"):
-        a = np.asarray(unmasked(call.who, a))
-    if len(a.shape) != 2:
-        raise ShapeError(
-            f"{call.who}: A has {len(a.shape)} dimensions ({shape_text(tuple(a.shape))}); 2 are needed."
-        )
-    kind = dtype_of(call.who, dtype) if dtype is not None else _accumulated(a.dtype)
-    if kind.char not in "fdFD":
-        raise ShapeError(f"{call.who}: dtype is {kind}; float32, float64, complex64 or complex128 is needed.")
-    if center is None and scale is None and missing is None and a.dtype == kind:
-        return lazy_operand(call, a)
-    given = as_expression(a, call.who)
-    value = cast(given, kind)
-    gaps = _gaps(call.who, given, missing)
-    if gaps is not None and center is None:
-        value = where(gaps, np.asarray(_means(given, gaps), kind), value)
-    if center is not None:
-        value = from_ufunc(np.subtract, (value, _row(call.who, "center", center, a.shape[1], kind)))
-    if scale is not None:
-        by = _row(call.who, "scale", scale, a.shape[1], kind)
-        if not np.all(by):
-            where_zero = int(np.argmin(by != 0))
-            raise ShapeError(f"{call.who}: scale is 0 at {where_zero}; leave out columns that do not vary.")
-        value = from_ufunc(np.multiply, (value, (1 / by.astype(np.result_type(kind, "f8"))).astype(kind)))
-    if gaps is not None and center is not None:
-        value = where(gaps, kind.type(0), value)
-    return lazy_operand(call, value)
-
-
-def _accumulated(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    if dtype.kind in "biu":
-        return np.dtype(np.float32 if dtype in _SHORT else np.float64)
-    return np.dtype(np.float32) if dtype == np.float16 else dtype
-
-
-def _gaps(who: str, given: Expression, missing: Any) -> Expression | None:
-    """Return where there is no value: exactly what `missing` is in A's dtype, which must have it."""
-    if missing is None:
-        return None
-    code = a_number(who, "missing", missing)
-    if code != code and given.dtype.kind in "fc":
-        return from_ufunc(np.isnan, (given,))
-    if np.iscomplexobj(code) and given.dtype.kind in "f":
-        raise ShapeError(f"{who}: missing is {shown(missing)} and A {given.dtype}; a real number is needed.")
-    if not _holds(given.dtype, code):
-        raise ShapeError(
-            f"{who}: missing is {shown(missing)} and A {given.dtype}, which cannot hold it; give a code "
-            "that A may hold, or leave missing out."
-        )
-    return from_ufunc(np.equal, (given, given.dtype.type(code)))
-
-
-def _holds(dtype: np.dtype[Any], code: Any) -> bool:
-    if dtype.kind in "biu":
-        info = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        return bool(np.isrealobj(code) and info[0] <= code <= info[1] and int(code) == code)
-    with np.errstate(over="ignore"):
-        return bool(np.isinf(code) or not np.isinf(dtype.type(code)))
-
-
-def _means(given: Expression, gaps: Expression) -> NDArray[Any]:
-    """Return the means of columns without what is missing: one read."""
-    from .._expression.compute import compute
-
-    wide = cast(given, np.result_type(given.dtype, np.float64))
-    total, missed = compute(
-        Reduced(where(gaps, wide.dtype.type(0), wide), "sum", 0, False), Reduced(gaps, "sum", 0, False)
-    )
-    left = given.shape[0] - np.asarray(missed)
-    return np.asarray(np.asarray(total) / np.maximum(left, 1))
-
-
-def _row(who: str, name: str, given: Any, n: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    row = numbers_of(who, name, given)
-    if row.dtype.kind not in ("biufc" if kind.kind == "c" else "biuf"):
-        raise ShapeError(f"{who}: {name} is {row.dtype}; numbers that {kind} can hold are needed.")
-    if row.ndim == 0:
-        row = np.full(n, row)
-    if row.shape != (n,):
-        raise ShapeError(
-            f"{who}: {name} is {shape_text(row.shape)} and A has {n} columns; give a number for each column."
-        )
-    return row.astype(kind)
 
 
 @routine
@@ -324,61 +231,6 @@ def rank_2k_update(
     call = Call("rank_2k_update", memory)
     left, right = (standardized(call, one, None, None, None, dtype) for one in (a, b))
     return RankK(call, left, right, c=c, alpha=alpha, beta=beta, uplo=uplo, out=out)
-
-
-def with_its_adjoint(a: Any, b: Any) -> tuple[bool, bool]:
-    """Say whether b is a's transpose, and whether conjugated: of one file, or in one memory."""
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        turned = (
-            a.ndim == 2 and a.dtype == b.dtype and a.shape == b.shape[::-1] and a.strides == b.strides[::-1]
-            and a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
-        )  # fmt: skip
-        return bool(turned), a.dtype.kind != "c"
-    if isinstance(a, Expression) and isinstance(b, Expression):
-        return _with_its_lazy_adjoint(a, b)
-    if not isinstance(a, Array) or not isinstance(b, Array):
-        return False, False
-    one = owner_of(a) is owner_of(b) or Operand.of(a).core.id == Operand.of(b).core.id
-    turned = one and len(a.shape) == 2 and is_transposed(a) != is_transposed(b)
-    return bool(turned), a.dtype.kind != "c" or is_conjugated(a) != is_conjugated(b)
-
-
-def _with_its_lazy_adjoint(a: Expression, b: Expression) -> tuple[bool, bool]:
-    if a.ndim != 2 or a.shape != b.shape[::-1] or a.dtype != b.dtype:
-        return False, False
-    conjugated = [x.verb == "conjugate" for x in (a, b)]
-    plain = [x.args[0] if conj else x for x, conj in zip((a, b), conjugated, strict=True)]
-    try:
-        turned = _alike(plain[0].T, plain[1]) or _alike(plain[0], plain[1].T)
-    except ShapeError:  # an Array of fewer dimensions is broadcast
-        turned = False
-    return turned, a.dtype.kind != "c" or conjugated[0] != conjugated[1]
-
-
-def _alike(a: Expression, b: Expression) -> bool:
-    """Say whether two expressions do the same with the same elements."""
-    one, other = ordered(a), ordered(b)
-    if len(one) != len(other):
-        return False
-    places = [{id(node): i for i, node in enumerate(nodes)} for nodes in (one, other)]
-    for x, y in zip(one, other, strict=True):
-        if (x.verb, x.dtype, x.shape) != (y.verb, y.dtype, y.shape):
-            return False
-        if x.verb in ("leaf", "constant"):
-            if not _same_leaf(x.payload, y.payload):
-                return False
-        elif [places[0][id(arg)] for arg in x.args] != [places[1][id(arg)] for arg in y.args]:
-            return False
-    return True
-
-
-def _same_leaf(x: Any, y: Any) -> bool:
-    if isinstance(x, Array) and isinstance(y, Array):
-        one = owner_of(x) is owner_of(y)
-        return one and (is_transposed(x), is_conjugated(x)) == (is_transposed(y), is_conjugated(y))
-    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray) and x.size > 1:
-        return x.__array_interface__["data"] == y.__array_interface__["data"] and x.strides == y.strides
-    return not isinstance(x, Array) and not isinstance(y, Array) and bool(np.array_equal(x, y))
 
 
 @routine

@@ -10,7 +10,7 @@ from .._errors.classes import Error
 from .probe import probe
 from .profile import RUNS, Profile, bounded, cache_file, default, kept, save
 
-__all__ = ["keep_kernel", "kept_kernel", "learn", "lookup"]
+__all__ = ["keep_kernel", "kept_kernel", "learn", "lookup", "measured"]
 
 _LOADED_SECONDS = 600.0  # how long a probe that was taken under load is believed, by its process alone
 _FARTHEST = 4.0  # a run that is farther off than this was disturbed
@@ -22,6 +22,15 @@ _kernels: dict[str, tuple[float, float]] = {}  # of this process: its plans are 
 _short_lived: dict[Path, tuple[float, Profile]] = {}
 
 
+def measured(places: list[Path]) -> Profile | None:
+    """Return the first profile that `fl.calibrate` took for one of the directories, and that still holds."""
+    for place in places:
+        profile = kept(place)
+        if profile is not None and profile.source == "measured" and profile.fresh():
+            return profile
+    return None
+
+
 def lookup(places: list[Path], io: str = "auto") -> Profile:
     """Return the profile of a plan.
 
@@ -29,10 +38,8 @@ def lookup(places: list[Path], io: str = "auto") -> Profile:
     else the quick probe of scratch, which is taken now where there is none that still holds. Data directories
     are never written to. A probe that was taken under load is not kept.
     """
-    for place in places:
-        profile = kept(place)
-        if profile is not None and profile.source == "measured" and profile.fresh():
-            return profile
+    if (profile := measured(places)) is not None:
+        return profile
     directory = places[-1]
     profile = kept(directory)
     if profile is not None and profile.fresh():

@@ -276,7 +276,7 @@ class _Reader:
         if not isinstance(node.get("memory"), str):
             return self._whole(node, "memory")
         try:
-            return _core.parse_bytes(node["memory"])
+            return self._whole({"memory": _core.parse_bytes(node["memory"])}, "memory")
         except Error:
             raise self._wrong(f'node.memory is {node["memory"]!r}; bytes or "64GiB" are needed') from None
 

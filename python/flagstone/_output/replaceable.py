@@ -15,7 +15,7 @@ from .. import _core
 from .._array.array import Array
 from .._array.handle import opener_of, owner_of, values_of
 from .._errors.classes import FormatError, ShapeError
-from .._errors.messages import storage_error
+from .._errors.messages import path_text, storage_error
 from .._errors.regular import check_regular, open_regular
 
 __all__ = ["check_apart", "check_overwrite", "check_path", "check_replaceable", "exists"]
@@ -51,7 +51,7 @@ def check_path(who: str, path: str | os.PathLike[str]) -> None:
     """Refuse a path where something lies that is no array, no result and no empty directory."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{who}: out is {type(path).__name__}; a path is needed.")
-    place = os.fspath(path)
+    place = path_text(who, path)
     if not os.path.isdir(place):
         check_regular(who, place)
     if not exists(place):

@@ -16,6 +16,7 @@ from .._errors.classes import NumericalError, ShapeError
 from .._resume.identity import identity
 from .._resume.openers import operand
 from .._resume.registers import Again, resumable
+from .._runtime.arguments import whole_number
 from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import Prepared, Routine, routine
@@ -80,6 +81,7 @@ class LsaResult:
             Columns of the counts, the largest weight first. A direction has two ends; the one with the larger
             weight is taken. One read of V.
         """
+        number = whole_number("top_words", "number", number)
         ends = []
         for sign in (1, -1):
             weights, words = np.empty((0, len(self.s))), np.empty((0, len(self.s)), np.int64)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from .. import _core
+from .._errors.classes import StorageError
 from .._errors.messages import storage_error
 from .._machine import lookup, profile
 from .._scratch import builds, quota, scratch
@@ -87,8 +88,11 @@ class Call:
             self.profile = self.runtime.machine.profile
             self.engine.profile = self.profile.core
         elif self.profile is None:
-            self.places = [*self.places, scratch.prepare(self.runtime.scratch)]
-            self.profile = lookup.lookup(self.places, self.runtime.io)
+            try:
+                self.places = [*self.places, scratch.prepare(self.runtime.scratch)]
+                self.profile = lookup.lookup(self.places, self.runtime.io)
+            except StorageError:  # a plan is worth having where scratch cannot be written
+                self.profile = lookup.measured(self.places) or profile.default()
             self.engine.profile = self.profile.core
         return self.profile
 
@@ -204,8 +208,8 @@ class Call:
     ) -> Plan:
         """Return counted statistics as what users see."""
         rated = self.use_profile()
-        # Files and directories that are synced when outputs appear: counted with strace.
-        syncs = 6 + 11 * self.outputs if self.outputs else 0
+        # Files and directories that are synced when outputs appear (counted with strace); none in scratch.
+        syncs = 6 + 11 * self.outputs if self.outputs and "result" not in self.scratch_bytes else 0
         seconds = counted.seconds + syncs * rated.rates["sync_seconds"]
         told = "; ".join(text for text in (note, self.remark) if text)
         plan = Plan(

@@ -267,7 +267,7 @@ def _bandwidth(given: float | str | None) -> float | None:
         return None
     if isinstance(given, str):
         try:
-            return float(_core.parse_bytes(given.removesuffix("/s")))
+            given = float(_core.parse_bytes(given.removesuffix("/s")))
         except Error:
             given = math.nan
     needed = 'bytes per second are needed, as "2GB/s"'

@@ -114,8 +114,9 @@ class Runtime:
         check_room(self.memory, self.devices)
         self._opened: list[_core.Device] = []
         self._quota = None if scratch_quota is None else quota_bytes(scratch_quota)
-        self._scratch = Path(path_text("Runtime", scratch)) if scratch is not None else None
-        if self._scratch is not None and self._scratch.exists() and not self._scratch.is_dir():
+        # From the root: a later chdir does not matter.
+        self._scratch = None if scratch is None else Path(path_text("Runtime", scratch)).absolute()
+        if self._scratch is not None and os.path.exists(self._scratch) and not self._scratch.is_dir():
             raise storage_error(
                 f"Runtime: scratch is '{scratch}', which is a file; name a directory.",
                 errno.ENOTDIR,

@@ -134,7 +134,9 @@ class _Estimate:
         ways = (2, 0) if self.adjoint else (0, 2)
         try:
             inverse = one_norm(self.n, self.dtype, *(self._solver(trans) for trans in ways))
-        except NumericalError:
+        except NumericalError as error:
+            if error.row is not None:  # NaN or Inf
+                raise
             return float("inf")
         return self.norm * inverse
 

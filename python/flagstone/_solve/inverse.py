@@ -151,12 +151,8 @@ def det(a: Any, /, *, assume_a: str = "gen", memory: int | str | None = None) ->
 
     Parameters
     ----------
-    a : Array, Expression or ndarray, n x n, or LuFactor
-        A square matrix; or what `lu_factor` returned, of which the diagonal is read.
-    assume_a : {"gen", "pos"}
-        "pos": Hermitian and positive definite, half the work; its lower triangle is read.
-    memory : int or str, optional
-        Most resident memory of the whole process during the call, as "4GiB".
+    a, assume_a, memory
+        As for `slogdet`.
 
     Returns
     -------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -160,22 +161,35 @@ class Problem:
             parts.insert(0, self.constant)
         return concat(parts, axis=1)
 
-    def place(self, row: int, column: int) -> tuple[str, int, int]:
-        """Return whose element that of [1 a b] is, with its row and column there."""
+    @contextlib.contextmanager
+    def told(self) -> Iterator[None]:
+        """Say of a or b which NaN or Inf a factorization of [1 a b] met, or of a where that is wide."""
+        try:
+            yield
+        except NumericalError as error:
+            if error.row is None or error.column is None:
+                raise
+            name, column = ("a", error.column) if self.wide else self._whose(error.column)
+            raise NumericalError(
+                f"lstsq: {name} has NaN or Inf at row {error.row}, column {column}; replace such values "
+                "first.",
+                (error.row if name == "b" else max(error.row, column)) + 1,  # as the core counts
+                error.row,
+                column,
+            ) from None
+
+    def _whose(self, column: int) -> tuple[str, int]:
+        """Return whose that of [1 a b] is, and which of its columns."""
         at = column - self.first
         if at < 0:
-            return "the column of the intercept, scaled by weights,", row, 0
-        return ("a", row, at) if at < self.n else ("b", row, at - self.n)
-
-    def turned_place(self, row: int, column: int) -> tuple[str, int, int]:
-        """Return the same of an element of the adjoint of a."""
-        return "a", column, row
+            return "the column of the intercept, scaled by weights,", 0
+        return ("a", at) if at < self.n else ("b", at - self.n)
 
     def check_squares(self, squares: NDArray[Any]) -> None:
         """Refuse squared lengths of the columns of [1 a b] that are NaN or Inf."""
         bad = np.flatnonzero(~np.isfinite(squares))
         if bad.size:
-            name, _, column = self.place(0, int(bad[0]))
+            name, column = self._whose(int(bad[0]))
             raise NumericalError(
                 f"lstsq: {name} has NaN or Inf in column {column}, or its squares are beyond {self.dtype}; "
                 "replace such values, or leave method out: the QR squares nothing and names the row."
@@ -193,7 +207,10 @@ class Problem:
         if not np.isfinite(b).all():
             row, column = np.argwhere(~np.isfinite(b))[0]
             raise NumericalError(
-                f"lstsq: b has NaN or Inf at row {row}, column {column}; replace such values first."
+                f"lstsq: b has NaN or Inf at row {row}, column {column}; replace such values first.",
+                int(row) + 1,
+                int(row),
+                int(column),
             )
         return b if self.weights is None else (b * self.weights[:, None]).astype(self.dtype)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array
 from .._array.handle import Operand
-from .._errors.messages import not_finite_told
 from .._factor.qr import matrix_operand
 from .._factor.reflectors import QrFactor, apply_q, planned_factor, reflectors_place
 from .._output.place import IN_MEMORY, Place
@@ -80,9 +78,10 @@ class _Tall(Routine[LstsqResult]):
             return _core.rank_k_job(adjoint, None, None, made, options, None, _core.RankKNotes())
         to = _core.Operand(made, False, False)
         if self.solution is None:
-            return _core.qr_job(self.operand, None, to)
+            return _core.qr_job("lstsq", False, self.operand, None, to)
         at(self.solution)  # has its checkpoint from here on
-        return _core.qr_job(self.operand, None, to, self.solution.checkpoint, self.saves(self.solution))
+        checkpoint, saved = self.solution.checkpoint, self.saves(self.solution)
+        return _core.qr_job("lstsq", False, self.operand, None, to, checkpoint, saved)
 
     def arguments(self) -> dict[str, Any]:
         one = self.problem
@@ -104,12 +103,8 @@ class _Tall(Routine[LstsqResult]):
         return How(f"one R, {job.order}" if job.order else "one R")
 
     def execute(self, stack: contextlib.ExitStack) -> Any:
-        with not_finite_told("lstsq", self._whose()):
+        with self.problem.told():
             return super().execute(stack)
-
-    def _whose(self) -> Callable[[int, int], tuple[str, int, int]]:
-        """Return what says whose an element of the factored matrix is."""
-        return self.problem.place
 
     def result(self, job: Any) -> LstsqResult:
         one, r = self.problem, self.place.close()
@@ -169,14 +164,12 @@ class _Wide(_Tall):
     def job(self, at: At) -> Any:
         made: Any = at(self.reflectors)
         v, t, r = made
-        return _core.qr_factor_job(self.operand, v, t, r, _core.Operand(at(self.place), False, False))
+        triangle = _core.Operand(at(self.place), False, False)
+        return _core.qr_factor_job("lstsq", True, self.operand, v, t, r, triangle)
 
     def execute(self, stack: contextlib.ExitStack) -> Any:
         self.right = self.problem.right()  # before the LQ: it may hold NaN
         return super().execute(stack)
-
-    def _whose(self) -> Callable[[int, int], tuple[str, int, int]]:
-        return self.problem.turned_place
 
     def result(self, job: Any) -> LstsqResult:
         one, done = self.problem, [stats()]

@@ -8,7 +8,6 @@ p - λ tr(P M⁻¹), and the covariance over σ² is M⁻¹ - λ M⁻¹ P M⁻¹
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array
 from .._errors.classes import NumericalError, ShapeError
-from .._errors.messages import not_finite_told
 from .._expression.expression import as_expression
 from .._factor.cholesky import cholesky
 from .._factor.qr import matrix_operand, qr
@@ -222,7 +220,7 @@ class Large:
         return made
 
     def _by_qr(self) -> tuple[Any, NDArray[Any], NDArray[Any]]:
-        with not_finite_told("lstsq", self.problem.place):
+        with self.problem.told():
             r = as_expression(self.triangles.do(qr, self.joined, mode="r"), "lstsq")
         rest = np.asarray(r[self.p :, self.p :])
         beyond = (np.abs(rest).astype(np.float64) ** 2).sum(axis=0)
@@ -269,11 +267,8 @@ class _LongLq(Routine[tuple[QrFactor, Array]]):
     def job(self, at: At) -> Any:
         made: Any = at(self.reflectors)
         v, t, r = made
-        return _core.qr_factor_job(self.operand, v, t, r, _core.Operand(at(self.place), False, False))
-
-    def execute(self, stack: contextlib.ExitStack) -> Any:
-        with not_finite_told("lstsq", self.problem.turned_place):
-            return super().execute(stack)
+        triangle = _core.Operand(at(self.place), False, False)
+        return _core.qr_factor_job("lstsq", True, self.operand, v, t, r, triangle)
 
     def result(self, job: Any) -> tuple[QrFactor, Array]:
         shape = (self.problem.n, self.problem.m)
@@ -331,7 +326,8 @@ class LargeWide:
         one = self.problem
         one.call.check_least(self.least())
         right = one.right()  # before the LQ: it may hold NaN
-        factor, adjoint = self.lq.run()
+        with one.told():
+            factor, adjoint = self.lq.run()
         done = [stats()]
         short = self._fit(_adjoint(triangular(adjoint, "upper")), right).run()
         done.append(stats())

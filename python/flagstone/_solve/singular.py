@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import NumericalError, ShapeError
-from .._errors.messages import not_finite_told
 from .._expression.expression import as_expression
-from .._factor.qr import qr
+from .._factor.qr import triangle_call
 from .._lazy.creation import planned
 from .._lazy.structure import triangular
 from .._linalg.matmul import matmul
@@ -45,17 +44,11 @@ def spectral(call: Call, x: Any) -> _InMemory | _Extremes:
     return (_InMemory if min(shape) <= _MOST else _Extremes)(call, tall, shape[0] < shape[1])
 
 
-def _triangle_of(x: Any, memory: Any, turned: bool) -> Any:
-    """Return R of x, or of what was given `turned`; of that NaN and Inf are told."""
-    with not_finite_told("cond", lambda row, column: ("x", *((column, row) if turned else (row, column)))):
-        return qr(x, mode="r", memory=memory)
-
-
 class _InMemory:
     """Singular values of R, all of them."""
 
     def __init__(self, call: Call, x: Any, turned: bool) -> None:
-        self.call, self.x, self.turned = call, x, turned
+        self.call, self.qr = call, triangle_call(call, x, turned)
         dtype = np.dtype(x.dtype)
         factored = dtype.kind in "fc" and dtype != np.float16  # the others in float64
         item = dtype.itemsize if factored else 8
@@ -64,11 +57,11 @@ class _InMemory:
     def least(self, beside: int = 0) -> int:
         """Return the least limit: of the QR, and of the singular values after it."""
         after = int(_core.resident_bytes() + self.held + _core.allowed_drift)
-        return max(least_of(qr, self.x, mode="r", memory=self.call.memory), after) + beside
+        return max(self.qr.least(), after) + beside
 
     def plan(self) -> Plan:
         """Count it."""
-        counted = qr.plan(self.x, mode="r", memory=self.call.memory)
+        counted = self.qr.plan()
         return replace(
             counted, note="singular values of R",
             least_memory=max(counted.least_memory, self.call.rounded(self.least())),
@@ -77,7 +70,7 @@ class _InMemory:
     def run(self) -> float:
         """Do it."""
         self.call.check_chain(self.least())
-        r = _triangle_of(self.x, self.call.memory, self.turned)
+        r = self.qr.run()
         self.call.room("R and its singular values", self.held)
         s = np.linalg.svd(np.asarray(r), compute_uv=False)
         return float(s[0] / s[-1]) if s[-1] > 0 else float("inf")
@@ -98,7 +91,8 @@ class _Extremes:
     """The largest singular values of R and of its inverse, R on disk."""
 
     def __init__(self, call: Call, x: Any, turned: bool) -> None:
-        self.call, self.x, self.turned, self.n = call, x, turned, int(x.shape[1])
+        self.call, self.x, self.n = call, x, int(x.shape[1])
+        self.qr = triangle_call(call, x, turned)
         self.dtype = np.result_type(x.dtype, np.float64)
         self.done: list[Stats] = []
 
@@ -123,12 +117,12 @@ class _Extremes:
         held = beside + 40 * block.nbytes + _core.allowed_drift  # a basis of 28 vectors, and blocks
         product = least_of(matmul, triangular(r, "upper"), block, memory=memory)
         solve = max(self._solving(r, block, trans).least(held) for trans in (0, 2))
-        return max(least_of(qr, self.x, mode="r", memory=memory), product + held, solve)
+        return max(self.qr.least(), product + held, solve)
 
     def plan(self) -> Plan:
         """Count it, with the usual number of passes."""
         memory, (r, block) = self.call.memory, self._planned()
-        parts = [qr.plan(self.x, mode="r", memory=memory)]
+        parts = [self.qr.plan()]
         parts += [matmul.plan(triangular(r, "upper"), block, memory=memory)] * (2 * _USUAL)
         parts += [self._solving(r, block, 2).plan(), self._solving(r, block, 0).plan()] * _USUAL
         whole: Plan = together(self.what, parts)
@@ -138,7 +132,7 @@ class _Extremes:
     def run(self) -> float:
         """Do it."""
         self.call.check_least(self.least())
-        made = _triangle_of(self.x, self.call.memory, self.turned)
+        made = self.qr.run()
         self.done.append(stats())
         r = as_expression(made, "cond").astype(self.dtype)
         upper = triangular(r, "upper")

@@ -30,12 +30,8 @@ def cho_solve(c: Any, b: Any, /, *, out: Any = None, memory: int | str | None = 
     c : Array or ndarray, or (factor, lower)
         What `cholesky` returned. As SciPy has it, a pair says which triangle it is; alone it is the lower
         one. The other triangle is not looked at.
-    b : Array, Expression or ndarray, n or n x m
-        Right-hand sides.
-    out : path, Array or ndarray, optional
-        Where x goes. Default: as b was given, an ndarray or an Array (in scratch; of a vector in memory).
-    memory : int or str, optional
-        Most resident memory of the whole process during the call, as "4GiB".
+    b, out, memory
+        As for `solve`.
 
     Returns
     -------
@@ -45,8 +41,8 @@ def cho_solve(c: Any, b: Any, /, *, out: Any = None, memory: int | str | None = 
     Raises
     ------
     NumericalError
-        The factor has a zero, NaN or Inf on its diagonal, or b has NaN or Inf: the row and column are named,
-        ``error.index`` counts from 1. What the factor has beside its diagonal is not looked at.
+        The factor has a zero on its diagonal, or its triangle or b has NaN or Inf: the row and column are
+        named, ``error.index`` counts from 1.
     ShapeError
         The shapes or dtypes do not conform.
     BudgetError
@@ -90,18 +86,14 @@ def solve_triangular(
     ----------
     a : Array, Expression or ndarray, n x n
         One triangle of it is read; what the other one holds is not looked at.
-    b : Array, Expression or ndarray, n or n x m
-        Right-hand sides.
     trans : {0, 1, 2, "N", "T", "C"}
         Solve a x = b, aᵀ x = b or aᴴ x = b.
     lower : bool
         Which triangle of `a` is read.
     unit_diagonal : bool
         Take the diagonal as ones, whatever is stored there.
-    out : path, Array or ndarray, optional
-        Where x goes. Default: as b was given, an ndarray or an Array (in scratch; of a vector in memory).
-    memory : int or str, optional
-        Most resident memory of the whole process during the call, as "4GiB".
+    b, out, memory
+        As for `solve`.
 
     Returns
     -------
@@ -111,8 +103,8 @@ def solve_triangular(
     Raises
     ------
     NumericalError
-        The diagonal has a zero, NaN or Inf, or b has NaN or Inf: the row and column are named,
-        ``error.index`` counts from 1. What the triangle has beside its diagonal is not looked at.
+        The diagonal has a zero, or the triangle or b has NaN or Inf: the row and column are named,
+        ``error.index`` counts from 1.
     ShapeError
         The shapes or dtypes do not conform.
     BudgetError

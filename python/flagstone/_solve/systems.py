@@ -88,14 +88,14 @@ class Solve(Routine[Any]):
         return self.right.solution(super().result(job))
 
 
-class _SolveDefinite(Solve):
+class _Factoring(Solve):
     """The checked arguments of one solve that factors, or of an inverse: a solve with the identity."""
 
-    assume_a = "pos"
-
-    def __init__(self, call: Call, matrix: Operand, b: Any, out: Any) -> None:
+    def __init__(self, call: Call, matrix: Operand, assume_a: str, b: Any, out: Any) -> None:
+        """`assume_a`: "pos", else what is only known to be square."""
         super().__init__(call, matrix, [_core.TriangularOperand(matrix.factor, True, False)], b, out)
-        self.diagonal.squared = True
+        self.assume_a, self.definite = assume_a, assume_a == "pos"
+        self.diagonal.squared = self.definite
         self.operation = call.who if call.who in ("solve", "inv") else ""
         call.scratch_bytes["factor"] = matrix.shape[0] ** 2 * matrix.dtype.itemsize
 
@@ -105,40 +105,21 @@ class _SolveDefinite(Solve):
         return super().run()
 
     def how(self, job: Any) -> How:
-        return How("Cholesky")
+        return How("Cholesky" if self.definite else "LU")
 
     def job(self, at: At) -> _core.Job:
         b, x = self.right.b.factor, at(self.right.place)
+        make = _core.solve_definite_job if self.definite else _core.solve_general_job
         checkpoint = self.right.place.checkpoint
-        return _core.solve_definite_job(self.matrix.factor, b, x, self.diagonal.core, checkpoint)
+        return make(self.call.who, self.matrix.factor, b, x, self.diagonal.core, checkpoint)
 
     def arguments(self) -> dict[str, Any]:
         told = {"a": self.matrix.identity, "dtype": self.matrix.dtype.name, "assume_a": self.assume_a}
         return told if self.operation == "inv" else told | {"b": self.right.b.identity}
 
     def effort(self) -> tuple[float, float]:
-        return cholesky_flops(self.matrix.shape[0], self.matrix.dtype), self.right.place.nbytes
-
-
-class _SolveGeneral(_SolveDefinite):
-    """The checked arguments of one solve that factors what is only known to be square."""
-
-    assume_a = "gen"
-
-    def __init__(self, call: Call, matrix: Operand, b: Any, out: Any) -> None:
-        super().__init__(call, matrix, b, out)
-        self.diagonal.squared = False
-
-    def how(self, job: Any) -> How:
-        return How("LU")
-
-    def job(self, at: At) -> _core.Job:
-        b, x = self.right.b.factor, at(self.right.place)
-        checkpoint = self.right.place.checkpoint
-        return _core.solve_general_job(self.matrix.factor, b, x, self.diagonal.core, checkpoint)
-
-    def effort(self) -> tuple[float, float]:
-        return lu_flops(self.matrix.shape[0], self.matrix.dtype), self.right.place.nbytes
+        flops = cholesky_flops if self.definite else lu_flops
+        return flops(self.matrix.shape[0], self.matrix.dtype), self.right.place.nbytes
 
 
 def matrix(call: Call, a: Any) -> Operand:
@@ -163,7 +144,7 @@ def triangle(given: Operand, lower: bool, trans: int, unit: bool = False) -> _co
     """Return a triangle of a matrix, of its transpose (1) or its adjoint (2)."""
     turned, conjugated = trans > 0, trans == 2 and given.dtype.kind == "c"
     seen = _core.Operand(given.core, given.transposed != turned, given.conjugated != conjugated)
-    return _core.TriangularOperand(seen, lower != turned, unit)
+    return _core.TriangularOperand(seen, lower != turned, unit, turned)
 
 
 def kind_of(call: Call, assume_a: str) -> str:
@@ -191,4 +172,4 @@ def solver(call: Call, a: Any, b: Any, assume_a: str, out: Any) -> Routine[Any]:
         told = {"assume_a": f"{kind} triangular"}
         first = _core.TriangularOperand(given.factor, kind == "lower", False)
         return Solve(call, given, [first], b, out, told=told if call.who == "solve" else None)
-    return (_SolveDefinite if kind == "pos" else _SolveGeneral)(call, matrix(call, a), b, out)
+    return _Factoring(call, matrix(call, a), kind, b, out)

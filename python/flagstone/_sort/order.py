@@ -11,18 +11,19 @@ import numpy as np
 from .. import _core
 from .._along.scans import one_axis
 from .._array.array import Array, shape_text
-from .._array.handle import Operand, is_conjugated, is_transposed
+from .._array.handle import Operand, is_conjugated, is_lazy, is_transposed
 from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
 from .._expression.compute import compute
-from .._expression.expression import as_expression
+from .._expression.expression import Expression, as_expression
+from .._expression.operand import lazy_operand
 from .._output.place import Place
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
 from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.plan import Plan
-from .._runtime.routine import At, How, Prepared, Routine, routine
+from .._runtime.routine import At, How, Prepared, Routine, least_of, routine
 from .._storage.rechunk import rechunk
 
 __all__ = ["argsort", "sort", "stored"]
@@ -33,9 +34,7 @@ _CHUNK = 4 << 20
 
 def stored(call: Call, given: Any) -> Any:
     """Return an operand as it is read: an Array without a view, or memory; a lazy value is stored first."""
-    value = as_expression(off_the_map(call, given), call.who)
-    if value.dtype.kind not in "biufc":
-        raise TypeError(f"{call.who}: {value.dtype.name} was given; numbers that can be stored are needed.")
+    value = _numbers(call, given)
     if value.verb != "leaf":
         return compute(value, memory=call.memory) if value.verb != "constant" else value.payload
     found = value.payload
@@ -46,6 +45,13 @@ def stored(call: Call, given: Any) -> Any:
     return found
 
 
+def _numbers(call: Call, given: Any) -> Expression:
+    value = as_expression(off_the_map(call, given), call.who)
+    if value.dtype.kind not in "biufc":
+        raise TypeError(f"{call.who}: {value.dtype.name} was given; numbers that can be stored are needed.")
+    return value
+
+
 class _Sort(Routine[Any]):
     """The checked arguments of one sort along an axis."""
 
@@ -54,17 +60,18 @@ class _Sort(Routine[Any]):
         self.operation = call.who
         self.given, self.axis, self.descending, self.places_wanted = given, axis, descending, places
         self.source = Operand.of(given)
-        self.shape, self.dtype = tuple(self.source.shape), np.dtype(self.source.dtype)
+        self.shape, self.dtype = tuple(given.shape), np.dtype(self.source.dtype)
         made = np.dtype(np.int64) if places else self.dtype
         length, self.lanes = self.shape[axis], 1
         width = self.dtype.itemsize + (8 if places else 0)
         chunks = self._chunks_of(given)
         beside = math.prod(c for d, c in enumerate(chunks) if d != axis)
-        #: chunks that the source gets first, where too many lines cross one of its own
-        self.anew: tuple[int, ...] | None = None
+        #: chunks that the source gets first: of a view, and where too many lines cross one of its own
+        self.anew: tuple[int, ...] | None = chunks if _is_view(given) else None
         self.lines = len(self.shape) > 1 and length * width <= _WHOLE
         if len(self.shape) > 1 and beside * length * width > 2 * _WHOLE:
             self.anew = chunks = self._along(length, width)
+        self.first = "chunks of lines first" if self.anew is not None else ""
         self.chunks = chunks
         self.place = Place(call, self.shape, made, out, list(chunks))
         self.places = [self.place]
@@ -80,7 +87,8 @@ class _Sort(Routine[Any]):
         call.on(self.source.core.path)
 
     def _chunks_of(self, given: Any) -> tuple[int, ...]:
-        if isinstance(given, Array) and given.chunks != given.shape:
+        stored = isinstance(given, Array) and not (is_lazy(given) or _is_view(given))
+        if stored and given.chunks != given.shape:
             return tuple(given.chunks)
         return tuple(_core.default_chunks(list(self.shape), self.dtype.name))
 
@@ -102,7 +110,7 @@ class _Sort(Routine[Any]):
 
     def how(self, job: Any) -> How:
         """Say how it is sorted."""
-        note = "chunks of lines first" if self.anew is not None else ""
+        note = self.first
         if isinstance(job, _core.SortJob):
             why = "; ".join(text for text in (job.why, note) if text)
             return How("external sort" if job.runs > 1 else "in memory", job.passes, why)
@@ -111,7 +119,7 @@ class _Sort(Routine[Any]):
     def job(self, at: At) -> _core.Job:
         """Return the sort as a job."""
         target, source = at(self.place), self.source.core
-        if self.anew is not None and tuple(source.chunks) != self.anew:
+        if self.anew is not None:
             source = _core.planned_array(list(self.shape), self.dtype.name, list(self.anew))
         make = _core.sort_lines_job if self.lines else _core.sort_job
         return make(source, self.axis, self.descending, self.places_wanted, target, self.place.checkpoint)
@@ -147,17 +155,27 @@ class _Sort(Routine[Any]):
     def run(self) -> Any:
         """Do it, once lines lie in chunks of their own."""
         if self.anew is not None:
-            self.check()
+            first = least_of(rechunk, self.given, self.anew, memory=self.call.memory)
+            self.call.check_least(max(self.least(), first))
             self.source = Operand.of(rechunk(self.given, self.anew, memory=self.call.memory))
+            self.anew = None
             self.call.begin()
         return super().run()
+
+
+def _is_view(given: Any) -> bool:
+    """Say whether elements lie otherwise than they are seen."""
+    return isinstance(given, Array) and ((is_transposed(given) and given.ndim > 1) or is_conjugated(given))
 
 
 def _prepared(
     who: str, x: Any, axis: Any, descending: bool, stable: bool, places: bool, out: Any, memory: Any
 ) -> _Sort:
     call = Call(who, memory)
-    given = stored(call, x)
+    value = _numbers(call, x)
+    given = value.payload if value.verb in ("leaf", "constant") else lazy_operand(call, value)
+    if isinstance(given, Array):
+        given.flush()
     if given.ndim == 0:
         raise ShapeError(f"{who}: the array has no dimensions; one at least is needed.")
     check_flags(who, stable=stable, descending=descending)
@@ -174,8 +192,8 @@ def sort(
     Parameters
     ----------
     x : Array, Expression or ndarray
-        Of one dimension or more, of any dtype that can be stored. A lazy expression is stored in scratch
-        first.
+        Of one dimension or more, of any dtype that can be stored. A lazy expression is computed where it
+        is loaded.
     axis : int
         Along which; default: the last.
     descending : bool

@@ -19,6 +19,22 @@ __all__ = ["SparseAlgebra"]
 _ENTRY = 24  # bytes that looking at an entry takes: its row, its column, whether they meet
 
 
+_IN_RANGE = 1e-150, 1e150  # norms whose squares, and those of what counts in them, are normal numbers
+
+
+def _frobenius(values: Any, memory: int | str | None) -> float:
+    """Return the norm of real values, of float64."""
+    found = float(np.sqrt(float(values.map("square").sum(memory=memory))))
+    if _IN_RANGE[0] < found < _IN_RANGE[1]:
+        return found
+    largest = float(abs(values).max(memory=memory))
+    if not 0 < largest < np.inf:
+        return largest
+    unit = int(np.clip(np.frexp(largest)[1], -1000, 1000))
+    scaled = values.scale(factor=np.ldexp(1.0, -unit)).map("square").sum(memory=memory)
+    return float(np.ldexp(np.sqrt(float(scaled)), unit))
+
+
 def _is_sparse(other: Any) -> bool:
     return isinstance(other, SparseAlgebra)
 
@@ -88,6 +104,8 @@ class SparseAlgebra:
         Reads the matrix once (`stored_bytes`); no flops.
         """
         m, n = self.shape
+        if isinstance(k, bool) or not hasattr(k, "__index__"):
+            raise ShapeError(f"diagonal: k is {k!r}; the integer number of a diagonal is needed.")
         if not -m < k < n and 0 not in self.shape:
             raise ShapeError(
                 f"diagonal: k is {k} and the matrix is {m} x {n}; between {1 - m} and {n - 1} is needed."
@@ -144,7 +162,7 @@ class SparseAlgebra:
         if along_rows and seen._columns is None:
             with call.measured(f"getnnz {self.shape[0]} x {self.shape[1]} sparse", "pointers"):
                 return lengths_of_rows(call, seen)
-        return stored_numbers(abs(seen) if self.dtype.kind == "c" else seen, along_rows, memory)
+        return stored_numbers(seen, along_rows, memory)
 
     def norm(self, ord: str | float | None = None, *, memory: int | str | None = None) -> float:
         """Return a norm, as SciPy's `scipy.sparse.linalg.norm` does.
@@ -164,18 +182,17 @@ class SparseAlgebra:
 
         Notes
         -----
-        Reads the matrix once; sums are compensated, in float64. Values whose squares leave the range of
-        float64 give inf or 0 in the Frobenius norm. Sums of more than 2³⁵ columns are of those that hold a
+        Reads the matrix once; sums are compensated, in float64. Where squares leave its range, the
+        Frobenius norm takes two reads more. Sums of more than 2³⁵ columns are of those that hold a
         value: the matrix is read three times and written once, with its columns numbered.
         """
         seen: Any = self
+        if ord not in (None, "fro", 1, np.inf, "max"):
+            raise ShapeError(f"norm: ord is {ord!r}; 'fro', 1, inf or 'max' is needed.")
         if 0 in self.shape:
             return 0.0
         if ord in (None, "fro"):
-            magnitudes = abs(seen) if self.dtype.kind == "c" else seen
-            return float(np.sqrt(float(magnitudes.astype(np.float64).map("square").sum(memory=memory))))
-        if ord not in (1, np.inf, "max"):
-            raise ShapeError(f"norm: ord is {ord!r}; 'fro', 1, inf or 'max' is needed.")
+            return _frobenius((abs(seen) if self.dtype.kind == "c" else seen).astype(np.float64), memory)
         magnitudes = abs(seen)
         if ord == "max":
             return float(magnitudes.max(memory=memory))

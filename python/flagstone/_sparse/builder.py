@@ -28,7 +28,7 @@ from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
 from .validation import check_extents, words_of
 
-__all__ = ["CsrBuilder", "Work", "from_blocks", "value_dtype", "writer_bytes"]
+__all__ = ["CsrBuilder", "Work", "check_fits", "from_blocks", "value_dtype", "writer_bytes"]
 
 
 def csr_parts(block: Any, who: str) -> tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -70,6 +70,22 @@ def value_dtype(dtype: np.dtype[Any], who: str) -> np.dtype[Any]:
     if dtype.kind == "c":
         return np.dtype(np.complex64 if dtype.itemsize <= 8 else np.complex128)
     raise FormatError(f"{who}: values are {dtype}; numbers are needed.")
+
+
+def check_fits(who: str, values: NDArray[Any], kind: np.dtype[Any], number: int) -> None:
+    """Refuse values that the dtype of the first block would cut; those of float64 may lose digits."""
+    if not len(values) or np.can_cast(values.dtype, kind):
+        return
+    if kind.kind in "iu" and values.dtype.kind in "iu":
+        held = np.iinfo(kind)
+        fit = held.min <= int(values.min()) and int(values.max()) <= held.max
+    else:
+        fit = np.can_cast(values.dtype, kind, "same_kind")
+    if not fit:
+        raise ShapeError(
+            f"{who}: the values of block {number} are {values.dtype.name} and do not fit into those of the "
+            f"first block, {kind.name}; give dtype={values.dtype.name!r}."
+        )
 
 
 _BLOCK = 4 << 20  # what making the first block may take: nobody knows it before
@@ -257,7 +273,7 @@ def from_blocks(
     overwrite : bool
         Replace, at once and whole, what is there.
     dtype : dtype, optional
-        Of the stored values; default: that of the first block.
+        Of the stored values; default: that of the first block, which must hold those of the others.
     layout : str
         As for `convert`; a triangle is written by that alone.
 
@@ -317,6 +333,8 @@ def _write_blocks(
                 raise ShapeError(
                     f"{who}: block {number} has {cols} columns and the first {columns}; all need the same."
                 )
+            elif dtype is None:
+                check_fits(who, data, kind, number)
             if len(indptr) < 1 or len(indices) != len(data) or indptr[-1] - indptr[0] != len(data):
                 raise FormatError(
                     f"{who}: block {number} has {len(data)} values, {len(indices)} indices and pointers that "

@@ -176,7 +176,8 @@ def stored_numbers(view: Any, rows: bool = False, memory: int | str | None = Non
     """Return how many values each stored column (row) of a matrix stores: one read."""
     if 0 in view.shape:
         return np.zeros(stored_shape(view)[0 if rows else 1], np.int64)
-    found = SparsePass(Call("nnz", memory), view, "float64")
+    magnitudes = abs(view) if view.dtype.kind == "c" else view
+    found = SparsePass(Call("nnz", memory), magnitudes, "float64")
     place = found.fold("nonzero", rows)
     found.run()
     words = np.asarray(place.result)

@@ -111,6 +111,11 @@ def dtypes_of(
 ) -> tuple[np.dtype[Any], np.dtype[Any]]:
     """Return in which dtype a product of A and X is added up, and as what X is read."""
     truth = np.dtype(np.bool_)
+    if a.dtype.kind == "c":
+        raise ShapeError(
+            f"{who}: A is {a.dtype}; over a semiring, with a mask, of a sparse X or accumulated real "
+            "values are needed: take A.real, A.imag or abs(A)."
+        )
     if semiring == "or_and":
         return truth, truth
     if semiring == "plus_pair":
@@ -195,6 +200,10 @@ class SemiringProduct(OverSemiring):
         self.turned = matrix._transposed
         self.allowed = None if over.mask is None else self._mask(call)
         self.old = self._old(call.who) if out is not None else None
+        if self.allowed is not None and self.old is not None and np.may_share_memory(self.allowed, self.old):
+            if self.allowed.nbytes > _SMALL:
+                call.room("a copy of the mask, which is out", self.allowed.nbytes)
+            self.allowed = self.allowed.copy()  # it is read after `out` was cleared
         self.rows: Chosen | None = None  # of the product, those that are computed; None: all
         rows = matrix.T if self.turned else matrix  # as they are stored
         picked = self._picked(rows.shape[0])
@@ -300,10 +309,11 @@ class SemiringProduct(OverSemiring):
             raise ShapeError(
                 f"{who}: {what}; over a semiring, or with a mask, out is an ndarray or left out."
             )
-        if out.shape != self._seen or out.dtype != self.dtype or not out.flags.writeable:
+        dtype = self.dtype if self.over.dtype is None else self.over.dtype
+        if out.shape != self._seen or out.dtype != dtype or not out.flags.writeable:
             raise ShapeError(
                 f"{who}: out is {shape_text(out.shape)} {out.dtype} and the product {shape_text(self._seen)} "
-                f"{self.dtype}; they must agree, and out be writeable."
+                f"{dtype}; they must agree, and out be writeable."
             )
         return out[:, None] if self.vector else out.T if self.left else out
 

@@ -75,7 +75,7 @@ class StreamedSemiring(OverSemiring):
                            advice="they must agree")  # fmt: skip
         if target is not IN_MEMORY:
             self.place.codec = Choice(kept_choice(out).codec)
-            self.place.reads = self.x.reads
+            self.place.reads = [*self.x.reads, *([] if self.mask is None else self.mask.reads)]
         super().__init__(call, [self.place])
         self.old = self.place.old("accumulate") if over.accumulate else None
         self.notes = _core.CsrmmNotes()

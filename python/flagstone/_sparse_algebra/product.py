@@ -19,7 +19,7 @@ from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._sparse.row_blocks import lengths_of_rows, row_blocks, rows_bytes
 from .._sparse.validation import listed
-from .elementwise import Out, as_scipy
+from .elementwise import Out, as_scipy, load_scipy
 from .written import BESIDE, Rows, SparseResult, in_rows
 
 __all__ = ["Kept", "SparseProduct"]
@@ -52,7 +52,7 @@ class Kept:
         top, threshold = self.top, self.threshold
         if top is not None and (isinstance(top, bool) or not hasattr(top, "__index__") or top < 1):
             raise ShapeError(f"{who}: top is {top!r}; an integer of 1 or more is needed.")
-        if threshold is not None and np.asarray(threshold).dtype.kind not in "iuf":
+        if threshold is not None and (np.asarray(threshold).dtype.kind not in "iuf" or np.ndim(threshold)):
             raise ShapeError(f"{who}: threshold is {threshold!r}; a number is needed.")
         if self.complement and self.mask is None:
             raise ShapeError(
@@ -66,8 +66,11 @@ class Kept:
         stay = np.ones(len(values), bool)
         if mask is not None:
             masked = np.repeat(np.arange(len(mask[0]) - 1), np.diff(mask[0]))
-            known = masked * cols + mask[1].astype(np.int64)
-            stay &= np.isin(row * cols + columns, known) != self.complement
+            seen, known = columns.astype(np.int64, copy=False), mask[1].astype(np.int64)
+            if len(pointers) * cols >= 1 << 63:  # numbered, places are of 64 bits
+                names, numbers = np.unique(np.concatenate([seen, known]), return_inverse=True)
+                cols, seen, known = len(names), numbers[: len(seen)], numbers[len(seen) :]
+            stay &= np.isin(row * cols + seen, masked * cols + known) != self.complement
         if self.threshold is not None:
             stay &= values >= self.threshold
         if self.top is not None:
@@ -84,12 +87,20 @@ def _largest(rows: Rows, stay: NDArray[np.bool_], top: int) -> NDArray[np.bool_]
     _core.keep_largest(
         np.ascontiguousarray(pointers, np.int64),
         columns,
-        np.ascontiguousarray(values, np.float64),
+        _in_order(values),
         top,
         work,
         chosen,
     )
     return stay
+
+
+def _in_order(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return numbers of float64 that are in the order of the values."""
+    whole = values.dtype.kind in "iu" and len(values) > 0
+    if whole and max(-int(values.min()), int(values.max())) > 1 << 53:
+        values = np.unique(values, return_inverse=True)[1]
+    return np.ascontiguousarray(values, np.float64)
 
 
 def _numbered(call: Call, a: Any, b: Any) -> tuple[Any, Any] | None:
@@ -118,6 +129,7 @@ class SparseProduct(SparseResult):
                 f"equal B's rows ({a.shape[1]}, {b.shape[0]})."
             )
         shape = a.shape[0], b.shape[1]
+        load_scipy()
         kept.check(call.who)
         ordered = kept.top is not None or kept.threshold is not None
         if ordered and np.result_type(a.dtype, b.dtype).kind == "c":

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array.array import Array
-from .._array.mapped import off_the_map
 from .._array.requests import shape_text, take
 from .._errors.classes import ShapeError
+from .._expression.operand import lazy_operand
 from .._resume.identity import identity, memory_identity
 from .._resume.openers import operand
 from .._resume.registers import Again, resumable
@@ -52,7 +52,7 @@ class _Sampled(SparseResult):
 
     @staticmethod
     def _dense(call: Call, name: str, given: Any) -> Any:
-        found = off_the_map(call, given)
+        found = lazy_operand(call, given)
         if not isinstance(found, Array):
             found = np.asarray(unmasked(call.who, found))
         if found.ndim != 2 or found.dtype.kind not in "biuf":
@@ -149,7 +149,7 @@ def sddmm(
     ----------
     S : SparseArray
         m x n; views too.
-    X, Y : Array or ndarray
+    X, Y : Array, Expression or ndarray
         m x k and n x k, of real numbers, on disk or in memory.
     out : path, optional
         Where the result goes, replaced at once and whole; default: scratch, until the handle dies.

@@ -133,7 +133,7 @@ class SparseResult(Streaming[SparseArray]):
         read, written = self.read_bytes, self.bound * (8 + self.dtype.itemsize) + 16 * (self.shape[0] + 1)
         seconds = read / rates["read_bytes_per_second"] + written / rates["write_bytes_per_second"]
         seconds += self.flops / 2e8 + 60e-9 * sum(one.stored_values for one in self.operands)
-        needed = _core.resident_bytes() + self.held_bytes
+        needed = int(_core.resident_bytes() + self.held_bytes + _core.allowed_drift)  # as a refusal names it
         least, peak = self.call.rounded(needed), min(self.call.memory, needed)
         return Plan(
             self.what, self.method, 1, read, written, self.flops, peak, least, seconds, self.call.memory,

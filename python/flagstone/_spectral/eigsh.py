@@ -145,12 +145,12 @@ def eigsh(
     passes : int, optional
         Exactly so many applications and one pass that measures, whatever is reached (no restarts).
     v0 : ndarray, optional
-        Vectors to start from, n or n x b.
+        Vectors to start from, n or n x b, in any units.
     seed : int
         Of the random start.
     verify : bool
-        Where the block is narrower than k: follow a random block that is orthogonal to all pairs, until no
-        missed copy of a value shows. About five more applications.
+        Where the block is narrower than k, or v0 is given: follow a random block that is orthogonal to all
+        pairs, until no missed copy of a value shows. About five more applications.
     return_eigenvectors : bool
         False: w alone.
     out : path, optional

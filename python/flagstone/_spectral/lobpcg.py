@@ -22,6 +22,7 @@ from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import Prepared, Routine, least_of, routine
 from .._runtime.runtime import current, remember, stats
 from .operators import Hermitian
+from .options import in_own_units, units_of
 from .result import EigshResult
 
 __all__ = ["lobpcg"]
@@ -33,6 +34,7 @@ _PANEL = 1 << 13  # rows that are combined at a time
 _PACKED = 24 << 20  # packing buffers of NumPy's BLAS
 _USUAL = 30  # applications of a plan
 _DEPENDENT = 1e-14  # share of the largest: a direction that rounding made
+_IN_RANGE = 330  # powers of two whose squares, and eps² of them, are normal numbers
 
 
 class _Space:
@@ -76,6 +78,7 @@ def _grams(left: list[Block], right: list[Block]) -> Block:
 
 def _orthonormal(w: Block) -> Block:
     """Return an orthonormal basis of columns; those that depend on others become zero."""
+    w = in_own_units(w)
     norms = np.linalg.norm(w, axis=0)
     w = w / np.where(norms > 0, norms, 1)
     weights, basis = np.linalg.eigh(w.conj().T @ w)
@@ -90,6 +93,10 @@ class _Reached(NamedTuple):
     values: NDArray[np.float64]
     residual: NDArray[np.float64]
     good: NDArray[np.bool_]
+
+    def in_units(self, unit: int) -> _Reached:
+        """Return the same times 2^unit."""
+        return _Reached(np.ldexp(self.values, unit), np.ldexp(self.residual, unit), self.good)
 
 
 class _Lobpcg(Routine[Any]):
@@ -109,7 +116,8 @@ class _Lobpcg(Routine[Any]):
         self.M = None if M is None else _preconditioner(call, M, A.n)
         self.done: list[Stats] = []
         self.applications = 0
-        self.norm = 0.0  # of A, as far as it was seen
+        self.norm = 0.0  # of A, as far as it was seen, in units of 2^unit, which are those of all products
+        self.unit: int | None = None  # told by the first product that is not zero
 
     @property
     def what(self) -> str:
@@ -156,11 +164,11 @@ class _Lobpcg(Routine[Any]):
         """Do it."""
         self.check()
         x = self._clean(self.X.copy(), None)
-        if np.linalg.norm(x, axis=0).min() < 0.5:
+        if np.linalg.norm(x, axis=0).min() < 0.5 or self._constrained():
             raise ShapeError(
                 f"{self.call.who}: X depends on Y, or its columns on each other; give independent ones."
             )
-        reached = self._iterate(x)
+        reached = self._iterate(x).in_units(self.unit or 0)
         found = EigshResult(
             reached.values, self._written(x, reached), reached.residual, "lobpcg", self.applications,
             self.applications, False,
@@ -178,6 +186,24 @@ class _Lobpcg(Routine[Any]):
             error.partial = found
             raise error
         return found
+
+    def _constrained(self) -> bool:
+        """Say whether a vector of X is nothing but constraints: what is left of it is rounding."""
+        if self.Y is None:
+            return False
+        x = in_own_units(self.X)
+        left = np.linalg.norm(x - self.Y @ (self.Y.conj().T @ x), axis=0)
+        return bool((left <= 1e-12 * np.linalg.norm(x, axis=0)).any())
+
+    def _check_symmetric(self, vectors: list[Block], products: list[Block]) -> None:
+        """Refuse an A that is not symmetric, by the first orthonormal vectors that it was applied to."""
+        image = _grams(vectors, products)
+        off = float(np.abs(image - image.conj().T).max())
+        if off > self.A.symmetry * self.norm:
+            raise NumericalError(
+                f"{self.call.who}: A is not symmetric: |xᴴAy - yᴴAx| is {off / self.norm:.6f} of ‖A‖ for "
+                "vectors of length one; give a symmetric matrix, or use svds."
+            )
 
     def _written(self, x: Block, reached: _Reached) -> Array:
         """Put the pairs into their group."""
@@ -209,6 +235,8 @@ class _Lobpcg(Routine[Any]):
             w[:, reached.good] = 0  # soft locking: what is found is moved on, and not searched from
             w = self._clean(w, x)
             space = _Space([x, w, p], [ax, self._apply(w), ap])
+            if step == 0:
+                self._check_symmetric(space.vectors[:2], space.products[:2])
             space.combine(*space.ritz(self.b, self.largest))
             fresh = False
         raise AssertionError("unreachable")
@@ -235,7 +263,11 @@ class _Lobpcg(Routine[Any]):
 
     def _apply(self, x: Block) -> Block:
         self.applications += 1
-        return self._called(self.A, x)
+        made = self._called(self.A, x)
+        if self.unit is None and made.any():
+            unit = int(units_of(made).max())
+            self.unit = unit if abs(unit) > _IN_RANGE else 0
+        return made * np.ldexp(1.0, -self.unit) if self.unit else made
 
     def _called(self, by: Hermitian, x: Block) -> Block:
         """Return `by` times x, inside the call's limit."""
@@ -330,7 +362,7 @@ def lobpcg(
     ConvergenceError
         After `maxiter` iterations; `partial` holds what was reached.
     NumericalError
-        A or M makes NaN or Inf.
+        A or M makes NaN or Inf, or A is not symmetric.
     BudgetError
         The limit is too small; names the least that works.
 

@@ -13,7 +13,9 @@ from .._errors.classes import ConvergenceError, Error, ShapeError
 from .._resume.identity import memory_identity
 from .._runtime.arguments import array_of, check_flags, one_of, real_number, seed_number, whole_number
 
-__all__ = ["not_converged", "options_again", "recorded", "solver_options", "start_block"]
+__all__ = [
+    "in_own_units", "not_converged", "options_again", "recorded", "solver_options", "start_block", "units_of",
+]  # fmt: skip
 
 _MOST = (1 << 31) - 1  # what the core counts in
 _METHODS = ("auto", "krylov-schur", "krylov")
@@ -50,12 +52,24 @@ def start_block(who: str, v0: ArrayLike, n: int, dtype: np.dtype[Any]) -> NDArra
             f"{who}: v0 is {shape_text(given.shape)} {given.dtype}; vectors of {n} {dtype} are needed."
         )
     start = np.ascontiguousarray(start, dtype)
-    if not np.isfinite(start).all() or np.linalg.matrix_rank(start) < start.shape[1]:
+    finite = bool(np.isfinite(start).all())
+    start = in_own_units(start) if finite else start
+    if not finite or np.linalg.matrix_rank(start) < start.shape[1]:
         raise ShapeError(
             f"{who}: v0 holds NaN or Inf, or its vectors depend on each other or are zero; leave v0 out, or "
             "give independent ones."
         )
     return start
+
+
+def units_of(vectors: NDArray[Any]) -> NDArray[np.intc]:
+    """Return the power of two above the largest number of each vector (of zeros 0), within ±1000."""
+    return np.asarray(np.clip(np.frexp(np.abs(vectors).max(axis=0))[1], -1000, 1000))
+
+
+def in_own_units(vectors: NDArray[Any]) -> NDArray[Any]:
+    """Return vectors divided by powers of two, exactly, so that their squares are in range."""
+    return vectors * np.ldexp(1.0, -units_of(vectors))
 
 
 def not_converged(who: str, job: _core.EigshJob, partial: Any) -> ConvergenceError:

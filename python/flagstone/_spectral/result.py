@@ -32,7 +32,7 @@ class EigshResult:
     passes : int
         Reads of A.
     verified : bool
-        Whether copies of a value cannot have been missed: the block held k vectors, or a random block
+        Whether copies of a value cannot have been missed: the block held k random vectors, or a random block
         orthogonal to all pairs was followed and showed none.
     """
 

@@ -99,13 +99,14 @@ def told_scheme(
 
 
 def scheme_of(
-    core: _core.Stencil, shape: tuple[int, ...], item: int, order: int, steps: int
+    core: _core.Stencil, shape: tuple[int, ...], item: int, order: int, steps: int, saved: bool
 ) -> StencilScheme:
-    """Return what the core chose when it counted or ran last."""
+    """Return what the core chose when it counted or ran last; `saved`: whether checkpoints are made."""
     streams = core.method == "al4"
     points = math.prod(shape)
     away = max(0, shape[0] - core.held) * (points // max(1, shape[0]))
-    between = min(2, core.supersteps - 1) * order * away * item
+    turns = 3 if saved else 2  # read, written, spoken of by the last checkpoint
+    between = min(turns, core.supersteps - 1) * order * away * item
     return StencilScheme(
         core.method, core.depth, core.supersteps,
         () if streams else tuple(core.block), tuple(core.cache_block) if streams else (),

@@ -24,7 +24,7 @@ class StencilComparison:
     plans : dict of Plan
         By the method's name; only those that the limit has room for.
     refused : dict of str
-        Why the others cannot work.
+        Why the others cannot work: what they need, or what of the call they do not take.
     """
 
     __module__ = "flagstone"
@@ -81,6 +81,7 @@ class StencilFunction(RoutineFunction[P, R]):
         kwargs.pop("method", None)
         plans: dict[str, Plan] = {}
         refused: dict[str, str] = {}
+        wrong: list[ValueError] = []  # of a method (a block and al4), or of all: then of the call
         for method in METHODS:
             try:
                 plan = self.plan(*args, method=method, **kwargs)
@@ -90,4 +91,9 @@ class StencilFunction(RoutineFunction[P, R]):
                     plans[method] = plan
             except BudgetError as error:
                 refused[method] = str(error)
+            except ValueError as error:
+                refused[method] = str(error)
+                wrong.append(error)
+        if len(wrong) == len(METHODS):
+            raise wrong[0]
         return StencilComparison(plans, refused)

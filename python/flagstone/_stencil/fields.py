@@ -6,15 +6,13 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import _core
-from .._expression.expression import Expression, as_expression
+from .._expression.expression import Expression
 from .given.arguments import shown
 from .given.operands import StepField
 from .kernel.machine_code import loop_code
 from .kernel.rows import RowKernel, set_row_stage
-from .trace import StandIn, branched, lowered_all, told_expression, told_kernel
+from .trace import StandIn, branched, lowered_all, next_value, told_expression, told_kernel
 
 __all__ = ["given_stages", "set_stages"]
 
@@ -102,8 +100,4 @@ def _traced(stage: Callable[..., Any], of: StepField) -> dict[str, Expression]:
             f"{who}: a stage returned {shown(answer)}; a dict of the fields that it replaces is needed, such "
             f"as {{'{names[0]}': ...}}."
         )
-    numbers = (int, float, complex)
-    return {
-        name: as_expression(np.asarray(value, dtype) if isinstance(value, numbers) else value, who)
-        for name, value in answer.items()
-    }
+    return {name: next_value(who, value, dtype) for name, value in answer.items()}

@@ -264,10 +264,11 @@ class _Stencil(Routine[StencilResult]):
 
     def how(self, job: Any) -> How:
         """Say which method, how deep, and which of disk and processors binds."""
+        saved = self._saved()
         self.scheme = scheme = scheme_of(
-            self.core, self.shape, self.dtype.itemsize, len(self.states), self.steps
+            self.core, self.shape, self.dtype.itemsize, len(self.states), self.steps, saved
         )
-        note = told_scheme(scheme, self.block, self.kernel.text, self.ranks, self._saved())
+        note = told_scheme(scheme, self.block, self.kernel.text, self.ranks, saved)
         return How(scheme.method, scheme.supersteps, note)
 
     def result(self, job: Any) -> StencilResult:
@@ -328,14 +329,15 @@ def stencil(
     steps : int
         How many.
     coefficients : Array, ndarray, Expression or a sequence of them
-        Of the field's shape, or such as broadcast to it: a step reads them at the point itself.
+        Of the field's shape, or such as broadcast to it: a step reads them at the point itself. Converted to
+        the field's dtype; whole numbers that it holds where that is one of integers.
     boundary : str, dict or sequence
         "fixed" (0, or ``{"fixed": value}``: a number, an array of that face, or a function of the number of
         steps that are done, which returns a number), "periodic", "neumann" (no flux through the cell's face:
         NumPy's symmetric), "mirror" (no slope at the node: NumPy's reflect); for all axes, or one for each,
         or a pair (low, high) for an axis.
     sources : sequence of (index, series)
-        ``series[t]`` is added to the point's value at step t + 1.
+        ``series[t]``, which the field's dtype holds, is added to the point's value at step t + 1.
     receivers : sequence of index
         Points whose values after each step are returned. Of several fields an index, here and of a source,
         begins with a name (``("u", 3, 4)``), else it is of the first field.
@@ -383,7 +385,8 @@ def stencil(
     ShapeError
         Arrays do not fit each other, an index lies outside, or sleeves are wider than a rank's core.
     TypeError, ValueError
-        The kernel branches on a value or looks at no neighbour; steps, depth, boundary are not possible.
+        The kernel branches on a value, looks at no neighbour or makes complex numbers of a real field; steps,
+        depth, boundary are not possible; the field's dtype does not hold weights, a series, a coefficient.
     NumericalError
         A step made NaN or Inf, and `check` is set; names the first step and its first point.
     BudgetError

@@ -67,5 +67,12 @@ def _set_weights(core: _core.Stencil, weights: dict[tuple[int, ...], complex], o
         )
     if any(w.imag for w in weights.values()):
         raise TypeError(f"{of.who}: weights are complex; real ones are needed (or a function as the kernel).")
+    real = np.empty(0, of.dtype).real.dtype
+    most = float(np.finfo(real).max) if real.kind == "f" else 2.0**53 - 1  # whole numbers come as float64
+    if beyond := [at for at, w in weights.items() if abs(w.real) > most]:
+        raise ValueError(
+            f"{of.who}: the weight at offset {beyond[0]} is {weights[beyond[0]].real:.6g} and the field "
+            f"{of.dtype.name}; weights of it are {most:.6g} at most (or give a function as the kernel)."
+        )
     core.weights(form, [(list(at), w) for at, w in sorted(weights.items())])
     return StepKernel(f"{len(weights)} weights", told_weights(weights), f"{form} {sorted(weights.items())}")

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._array.array import shape_text
 from .._expression.expression import Expression, as_expression
 from .._expression.program import ordered
+from .given.arguments import held_in
 from .given.operands import StepField
 from .given.weights import checked_offset
 from .kernel.machine_code import loop_code
@@ -20,6 +22,7 @@ __all__ = [
     "branched",
     "lowered",
     "lowered_all",
+    "next_value",
     "set_function",
     "told_expression",
     "told_kernel",
@@ -77,6 +80,28 @@ def branched(who: str, call: Callable[[], Any]) -> Any:
         raise TypeError(_branch(who)) from error
 
 
+def next_value(who: str, answer: Any, dtype: np.dtype[Any]) -> Expression:
+    """Return what a kernel made of a field's point as an expression; refuse what the field cannot be."""
+    if isinstance(answer, (int, float, complex)):
+        held = held_in(np.asarray(answer), dtype)
+        if held is None:
+            raise TypeError(f"{who}: the kernel returned {answer!r}; a number of {dtype.name} is needed.")
+        answer = held
+    value = as_expression(answer, who)
+    if value.dtype.kind == "c" and dtype.kind != "c":
+        raise TypeError(
+            f"{who}: the kernel makes {value.dtype.name} of a field of {dtype.name}; take the real part, or "
+            "give a complex field."
+        )
+    for node in ordered(value):
+        if node.verb == "leaf" and not isinstance(node.payload, tuple):
+            raise TypeError(
+                f"{who}: the kernel uses an array of its own, {shape_text(node.payload.shape)} "
+                f"{node.dtype.name}; give it in coefficients= and take it as a parameter."
+            )
+    return value
+
+
 def traced(kernel: Callable[..., Any], of: StepField) -> Expression:
     """Return what a kernel's function makes of neighbours; constants take the field's dtype (NumPy)."""
     made: dict[Any, Any] = {}
@@ -91,9 +116,7 @@ def traced(kernel: Callable[..., Any], of: StepField) -> Expression:
         raise TypeError(
             f"{who}: the kernel returned {type(answer).__name__}; the field's next value is needed."
         )
-    value = as_expression(
-        np.asarray(answer, dtype) if isinstance(answer, (int, float, complex)) else answer, who
-    )
+    value = next_value(who, answer, dtype)
     if not any(node.verb == "leaf" and node.payload[0] == "neighbour" for node in ordered(value)):
         raise ValueError(f"{who}: the kernel looks at no neighbour at all of the field.")
     return value

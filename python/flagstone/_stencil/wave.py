@@ -174,6 +174,8 @@ class _Wave:
             raise TypeError(f"wave: state is a {type(state).__name__}; a pair (before, now) is needed.")
         self.state = (zeros(shape, dtype), zeros(shape, dtype)) if state is None else tuple(state)
         self.dt = None if dt is None else number("wave", "dt", dt)
+        if self.dt is not None and self.dt <= 0:
+            raise ValueError(f"wave: dt is {dt}; a positive number is needed.")
         if frequency is not None and number("wave", "frequency", frequency) <= 0:
             raise ValueError(f"wave: frequency is {frequency}; a positive number is needed.")
         self.frequency, self.width, self.memory = frequency, width, memory
@@ -205,13 +207,13 @@ class _Wave:
 
     def least(self, beside: int = 0) -> int:
         """Return the least limit that both passes work in."""
-        fastest = least_of(compute, np.max(self.velocity), memory=self.memory)
+        fastest = least_of(compute, _largest(self.velocity), memory=self.memory)
         return beside + max(int(self._prepared(1.0, 0.5).least()), fastest)
 
     def plan(self) -> Plan:
         """Count both passes."""
         loop: Plan = self._prepared(1.0, 0.5).plan()
-        fastest = compute.plan(np.max(self.velocity), memory=self.memory)
+        fastest = compute.plan(_largest(self.velocity), memory=self.memory)
         return replace(
             together(self._what(loop.what), [fastest, loop]), method=loop.method, passes=loop.passes
         )
@@ -226,7 +228,7 @@ class _Wave:
         first = stats()
         longest = _longest_step(self.weights, fastest)
         step = 0.9 * longest if self.dt is None else self.dt
-        if not 0 < step <= longest:
+        if not step <= longest:
             raise ValueError(f"wave: dt is {self.dt} and the longest step that is stable is {longest:.6g}.")
         call = self._prepared(step, fastest * step / min(self.spacing))
         if planned:
@@ -316,16 +318,22 @@ def wave(
     return made.on(sources, receivers, snapshots, out, method, mesh)
 
 
+def _largest(velocity: Expression) -> Any:
+    """Of its size: a step squares it, so that a negative one is as fast."""
+    return np.max(np.abs(velocity))
+
+
 def _fastest(velocity: Expression, memory: int | str | None) -> float:
-    fastest = float(np.asarray(compute(np.max(velocity), memory=memory)))
+    fastest = float(np.asarray(compute(_largest(velocity), memory=memory)))
     if not (math.isfinite(fastest) and fastest > 0):
         raise ValueError(f"wave: the largest velocity is {fastest}; a positive number is needed.")
     return fastest
 
 
 def _source(given: Any, frequency: float | None, dt: float, steps: int) -> tuple[Any, Any]:
-    if isinstance(given, tuple) and len(given) == 2 and np.ndim(given[1]) == 1:
-        return given
+    pair = isinstance(given, (tuple, list)) and len(given) == 2
+    if pair and not isinstance(given[1], (int, np.integer)):
+        return given[0], given[1]
     if frequency is None:
         raise TypeError("wave: a source is a place alone; give frequency=, or (index, series).")
     return given, _ricker(frequency, dt, steps)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
 from .._array.array import Array
 from .._array.handle import is_conjugated, is_lazy, is_transposed
 from .._array.pickling import stamp
 from .._errors.classes import Error, ShapeError
+from .._runtime.arguments import size_bytes
 
 __all__ = ["dask_chunks", "to_dask"]
 
@@ -40,10 +40,7 @@ def dask_chunks(a: Array, nbytes: int | str = "128MiB") -> tuple[int, ...]:
     """
     if not isinstance(a, Array):
         raise TypeError(f"dask_chunks: {type(a).__name__} is no Array; open one with fl.open.")
-    wanted = nbytes if isinstance(nbytes, int) else int(_core.parse_bytes(nbytes))
-    if wanted < 1:
-        raise ValueError(f"dask_chunks: nbytes is {nbytes!r}; a size such as '128MiB' is needed.")
-    elements = max(1, wanted // a.dtype.itemsize)
+    elements = max(1, size_bytes("dask_chunks: nbytes", nbytes) // a.dtype.itemsize)
     flat = a.chunks == a.shape if is_lazy(a) else a.path is None or os.path.isfile(a.path)
     return _runs(a, elements) if flat else _squares(a, elements)
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._array.array import Array, shape_text, updating
+from .._array.array import Array, shape_text
 from .._array.handle import is_conjugated, is_transposed
 from .._array.regions import Region
-from .._array.transactions import Inside
+from .._array.transactions import Inside, updating
 from .._errors.classes import Error, ShapeError
 from .._errors.messages import storage_error
 from .._runtime.arguments import byte_count

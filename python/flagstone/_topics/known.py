@@ -69,7 +69,7 @@ class _Perplexity(_Known):
         return float(np.exp(-job.likelihood / job.counted))
 
 
-class _Pairs(_Known):
+class _Coherence(_Known):
     def __init__(self, Y: Any, topics: NDArray[np.float32], tops: NDArray[np.int64], memory: Any) -> None:
         super().__init__("coherence", Y, topics, memory, sparse=True)
         self.tops = tops
@@ -80,12 +80,27 @@ class _Pairs(_Known):
 
     def result(self, job: _core.PairsJob) -> NDArray[np.float64]:
         k, n = self.tops.shape
-        return np.array(job.pairs).reshape(k, n, n)
+        together, documents = np.array(job.pairs[:-1]).reshape(k, n, n), int(job.pairs[-1])
+        return np.full(k, np.nan) if n < 2 else _npmi(together, max(1, documents))
 
 
-def weights(Y: Any, topics: NDArray[np.float32], method: str, out: Any, memory: Any) -> Any:
-    """Return the weights of topics in each document, and the certificates."""
-    return _Weights(Y, topics, method, out, memory).run()
+def _npmi(together: NDArray[np.float64], documents: int) -> NDArray[np.float64]:
+    """Return the mean NPMI of pairs of words of each topic: of how many documents have both."""
+    alone = np.einsum("tii->ti", together)  # documents of each word
+    first, second = np.triu_indices(together.shape[1], 1)
+    # Words stand in the order of their places among the topic's slots: the upper triangle holds each pair.
+    both = together[:, first, second] / documents
+    apart = alone[:, first] * alone[:, second] / documents**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        npmi = np.where(both >= 1, 1.0, np.log(both / apart) / -np.log(both))
+    npmi[~(both > 0)] = -1
+    made: NDArray[np.float64] = npmi.mean(axis=1)
+    return made
+
+
+def weights(Y: Any, topics: NDArray[np.float32], method: str, out: Any, memory: Any) -> Routine[Any]:
+    """Prepare the weights of topics in each document, and the certificates."""
+    return _Weights(Y, topics, method, out, memory)
 
 
 def planned_weights(Y: Any, topics: NDArray[np.float32], method: str) -> tuple[int, Array]:
@@ -94,28 +109,13 @@ def planned_weights(Y: Any, topics: NDArray[np.float32], method: str) -> tuple[i
     return routine.least(), Array(routine.places[0].planned())
 
 
-def perplexity(Y: Any, topics: NDArray[np.float32], memory: Any) -> float:
-    """Return exp(-mean log p) of second halves of documents, told by the first."""
-    made: float = _Perplexity("perplexity", Y, topics, memory).run()
-    return made
+def perplexity(Y: Any, topics: NDArray[np.float32], memory: Any) -> Routine[float]:
+    """Prepare exp(-mean log p) of second halves of documents, told by the first."""
+    return _Perplexity("perplexity", Y, topics, memory)
 
 
 def coherence(
     Y: Any, topics: NDArray[np.float32], tops: NDArray[np.int64], memory: Any
-) -> NDArray[np.float64]:
-    """Return the mean NPMI of pairs of words of each topic, by documents."""
-    step = _Pairs(Y, topics, tops, memory)
-    together: NDArray[np.float64] = step.run()
-    k, n = tops.shape
-    if n < 2:
-        return np.full(k, np.nan)
-    alone = np.einsum("tii->ti", together)  # documents of each word
-    first, second = np.triu_indices(n, 1)
-    # Words stand in the order of their places among the topic's slots: the upper triangle holds each pair.
-    both = together[:, first, second] / step.y.shape[0]
-    apart = alone[:, first] * alone[:, second] / step.y.shape[0] ** 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        npmi = np.where(both >= 1, 1.0, np.log(both / apart) / -np.log(both))
-    npmi[~(both > 0)] = -1
-    made: NDArray[np.float64] = npmi.mean(axis=1)
-    return made
+) -> Routine[NDArray[np.float64]]:
+    """Prepare the mean NPMI of pairs of words of each topic, by documents."""
+    return _Coherence(Y, topics, tops, memory)

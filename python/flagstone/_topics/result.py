@@ -17,6 +17,7 @@ from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import path_text, shown, storage_error
 from .._output.attributes import group_told
 from .._runtime.arguments import whole_number
+from .._runtime.routine import Routine, planned_by
 from . import known
 
 __all__ = ["EdgeTopics", "TopicsResult", "open_topics", "read_group"]
@@ -95,6 +96,12 @@ class TopicsResult:
     def _known(self) -> NDArray[np.float32]:
         return np.asarray(self.topics)
 
+    def _transforming(
+        self, Y: Any, *, method: str = "em", out: Any = None, memory: int | str | None = None
+    ) -> Routine[Any]:
+        return known.weights(Y, self._known(), method, out, memory)
+
+    @planned_by(_transforming)
     def transform(
         self, Y: Any, *, method: str = "em", out: Any = None, memory: int | str | None = None
     ) -> Any:
@@ -127,9 +134,14 @@ class TopicsResult:
         Notes
         -----
         Reads Y once; 4 nnz k flops a step. Topics, 8 k V bytes, are in memory.
+        ``transform.plan(Y)`` takes the same arguments and counts.
         """
-        return known.weights(Y, self._known(), method, out, memory)
+        return self._transforming(Y, method=method, out=out, memory=memory).run()
 
+    def _perplexing(self, Y: Any, *, memory: int | str | None = None) -> Routine[float]:
+        return known.perplexity(Y, self._known(), memory)
+
+    @planned_by(_perplexing)
     def perplexity(self, Y: Any, *, memory: int | str | None = None) -> float:
         """Return how surprised the topics are by second halves of documents.
 
@@ -153,10 +165,17 @@ class TopicsResult:
 
         Notes
         -----
-        Reads Y once. Nothing is fitted on the second half.
+        Reads Y once. Nothing is fitted on the second half. ``perplexity.plan(Y)`` counts it.
         """
-        return known.perplexity(Y, self._known(), memory)
+        return self._perplexing(Y, memory=memory).run()
 
+    def _cohering(
+        self, Y: Any, *, number: int = 10, memory: int | str | None = None
+    ) -> Routine[NDArray[np.float64]]:
+        tops = self._tops("coherence", number)
+        return known.coherence(Y, self._known(), tops, memory)
+
+    @planned_by(_cohering)
     def coherence(self, Y: Any, *, number: int = 10, memory: int | str | None = None) -> NDArray[np.float64]:
         """Return how often the first words of each topic share documents.
 
@@ -172,7 +191,8 @@ class TopicsResult:
         Returns
         -------
         ndarray, k
-            Mean over pairs of log(p_ij / (p_i p_j)) / -log p_ij, between -1 (never together) and 1.
+            Mean over pairs of log(p_ij / (p_i p_j)) / -log p_ij, between -1 (never together) and 1; p are
+            shares of the documents that have words.
 
         Raises
         ------
@@ -181,10 +201,9 @@ class TopicsResult:
 
         Notes
         -----
-        Reads Y once; 8 k number² bytes.
+        Reads Y once; 8 k number² bytes. ``coherence.plan(Y)`` counts it.
         """
-        tops = self._tops("coherence", number)
-        return known.coherence(Y, self._known(), tops, memory)
+        return self._cohering(Y, number=number, memory=memory).run()
 
     def diversity(self, number: int = 10) -> float:
         """Return the share of different words among the first words of all topics.

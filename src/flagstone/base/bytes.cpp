@@ -1,9 +1,10 @@
 #include "flagstone/base/bytes.hpp"
 
+#include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 
 #include "flagstone/base/error.hpp"
 
@@ -20,25 +21,36 @@ std::string format_bytes(std::uint64_t bytes) {
   return text;
 }
 
+namespace {
+
+std::string_view without_blanks(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(blanks);
+  return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+/// What a unit stands for, in any case; 0: it is none.
+double bytes_of(std::string_view unit) {
+  if (unit.empty() || unit == "b" || unit == "B") return 1;
+  const std::size_t power = std::string_view("kmgtp").find(static_cast<char>(std::tolower(unit[0])));
+  if (power == std::string_view::npos) return 0;
+  std::string rest(unit.substr(1));
+  std::transform(rest.begin(), rest.end(), rest.begin(), [](unsigned char c) { return std::tolower(c); });
+  const double base = rest == "b" ? 1000 : rest.empty() || rest == "ib" ? 1024 : 0;
+  return std::pow(base, static_cast<double>(power + 1));
+}
+
+}  // namespace
+
+/// Without the program's locale: where that writes 1,5 a size is still 1.5GiB.
 std::uint64_t parse_bytes(std::string_view text) {
-  const std::string given(text);
-  char* end = nullptr;
-  const double value = std::strtod(given.c_str(), &end);
-  std::string unit;
-  for (; *end; ++end)
-    if (!std::isspace(static_cast<unsigned char>(*end)))
-      unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*end)));
-  double scale = 0;
-  if (unit.empty() || unit == "b") scale = 1;
-  const std::string letters = "kmgtp";
-  if (const auto power = unit.empty() ? std::string::npos : letters.find(unit[0]); power != std::string::npos) {
-    const std::string rest = unit.substr(1);
-    if (rest.empty() || rest == "ib") scale = std::pow(1024.0, static_cast<double>(power + 1));
-    if (rest == "b") scale = std::pow(1000.0, static_cast<double>(power + 1));
-  }
-  if (scale == 0 || !(value > 0) || end == given.c_str() || value * scale > 9e18)
-    throw Error("memory: '" + given + "' is not a size; write for example 4GiB, 512MiB or 300MB.");
-  return static_cast<std::uint64_t>(value * scale);
+  const std::string_view given = without_blanks(text);
+  double value = -1;
+  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
+  const double unit = bytes_of(without_blanks(given.substr(static_cast<std::size_t>(end - given.data()))));
+  if (error != std::errc() || unit == 0 || !(value >= 0) || value * unit > 9e18)
+    throw Error("memory: '" + std::string(text) + "' is not a size; write for example 4GiB, 512MiB or 300MB.");
+  return static_cast<std::uint64_t>(value * unit);
 }
 
 }  // namespace flagstone

@@ -114,7 +114,8 @@ Entry entry_of(Kernel kernel) noexcept {
 
 Entry find(const Call& call) noexcept {
   if (call.semiring != Semiring::plus_times) return {};
-  if (call.kernel == Kernel::scale && call.value) return {};  // with a bound (call::clip)
+  if (call.kernel == Kernel::scale && call.value) return {};                  // with a bound (call::clip)
+  if (call.kernel == Kernel::take && call.operands().size() == 1) return {};  // call::look: the host has the tile
   if (call.kernel == Kernel::zero) return {run_zero};
   if (call.kernel == Kernel::copy) return {run_copy};
   if (call.kernel >= Kernel::csr_rows_multiply && call.kernel <= Kernel::csr_rows_gram)

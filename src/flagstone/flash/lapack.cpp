@@ -36,7 +36,7 @@ struct System {
 
 void factor(Graph& graph, const System& s, Uplo uplo) {
   const linalg::Operand a{s.a, uplo == Uplo::upper};  // U is Lᵀ of Aᵀ = L Lᴴ
-  linalg::cholesky(graph, a, a, {});
+  linalg::cholesky(graph, a, a, {.who = s.who, .turned = uplo == Uplo::upper});
 }
 
 void solve(Graph& graph, const System& s, Uplo uplo) {
@@ -194,14 +194,14 @@ Statistics gels(Runtime& runtime, const LeastSquaresCall& call) {
     const auto shapes = linalg::reflector_shapes(tree);
     const auto made = [&](std::size_t i) { return graph.temporary(shapes[i].first, call.dtype, shapes[i].second); };
     const linalg::Reflectors f{made(0), made(1), made(2)};
-    linalg::qr_factor(graph, factored, f, &r, {});
-    if (tall) linalg::apply_q(graph, tree, f, {all}, true, {all});
+    linalg::qr_factor(graph, factored, f, &r, {.who = "gels", .turned = factored.transpose});
+    if (tall) linalg::apply_q(graph, tree, f, {all}, true, {all}, {.who = "gels"});
     graph.drain();
     if (tall) return linalg::substitute(graph, "gels", {triangle}, {top}, top);
     linalg::substitute(graph, "gels", {linalg::adjoint(triangle)}, {top}, top);
     zero_rows(graph, below);
     graph.drain();
-    linalg::apply_q(graph, tree, f, {all}, false, {all});
+    linalg::apply_q(graph, tree, f, {all}, false, {all}, {.who = "gels"});
   });
 }
 

@@ -207,7 +207,12 @@ TEST(FlashLapackErrors, AreOneSentenceAndNothingIsTouched) {
     ADD_FAILURE() << "a negative pivot passed";
   } catch (const PivotError& error) {
     EXPECT_EQ(error.index, 2);
+    EXPECT_THAT(error.what(), HasSubstr("potrf: the matrix is not positive definite"));
   }
+  for (int i = 0; i < 40; ++i) p.ptr[i] = i == 14 ? std::numeric_limits<double>::quiet_NaN() : i % 7;
+  for (const Transpose trans : {Transpose::none, Transpose::plain})  // of A as it is given
+    EXPECT_THAT(message([&] { gels(runtime, order, trans, 9, 3, Index{1}, p, 3, p + 100, 1); }),
+                HasSubstr("gels: the matrix has NaN or Inf at row 4, column 2"));
   for (int i = 0; i < 9; ++i) p.ptr[i] = 0;
   std::vector<Index> three(3);
   EXPECT_EQ(message([&] { getrf(runtime, order, 3, p, 3, three.data()); }), "none");  // as LAPACK: info, no end

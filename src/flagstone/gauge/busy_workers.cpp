@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "flagstone/base/thread.hpp"
+
 namespace flagstone::gauge {
 namespace {
 
@@ -53,7 +55,7 @@ Rate run_on_all(const Work& work, double units, const std::function<std::functio
     sum.busy += calls * units / std::max(busy, 1e-9);
   };
   std::vector<std::thread> threads;
-  for (int i = 1; i < workers; ++i) threads.emplace_back(one);
+  for (int i = 1; i < workers; ++i) threads.push_back(start_thread(one));
   one();
   for (std::thread& thread : threads) thread.join();
 #ifdef __GLIBC__

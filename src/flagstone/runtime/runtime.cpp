@@ -20,6 +20,7 @@
 #include "flagstone/runtime/simulator.hpp"
 #include "flagstone/runtime/spaces/device.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
+#include "flagstone/storage/file/build_name.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/scratch/scratch.hpp"
 
@@ -99,7 +100,7 @@ RuntimeOptions completed(RuntimeOptions options) {
   options.threads_per_task = std::max(1, options.threads_per_task);
   options.lookahead = std::max(2, options.lookahead);
   if (options.memory == 0) options.memory = default_memory();
-  if (options.scratch.empty()) options.scratch = default_scratch();
+  options.scratch = options.scratch.empty() ? default_scratch() : from_root(options.scratch);
   return options;
 }
 

@@ -5,14 +5,47 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+CREATE, MKDIR, LINK, REMOVE, RENAME, WRITE, RESIZE, ALLOCATE, SYNC, MARK, UNKNOWN = range(11)
+_HEAD = struct.Struct("<IIQQQQQ")
 SOURCE = Path(__file__).with_suffix(".cpp")
 TOOLS_MISSING = 3
 _loaded = "FLAGSTONE_FILE_STEPS"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was written down of a step: numbers and bytes as `file_steps.cpp` has them for its kind."""
+
+    kind: int
+    text: str
+    numbers: tuple[int, int, int, int]
+    data: bytes
+
+    @property
+    def changes(self) -> tuple[int, ...]:
+        """Inodes of what it changes: a file, or the folders that get or lose a name; of what is synced."""
+        if self.kind in (MARK, UNKNOWN, REMOVE):  # what is gone again need not be remembered
+            return ()
+        return self.numbers[: 2 if self.kind == RENAME else 1]
+
+
+def recorded(log: Path) -> Iterator[Step]:
+    """Yield the steps of a recording."""
+    raw = log.read_bytes()
+    at = 0
+    while at < len(raw):
+        kind, length, *numbers, count = _HEAD.unpack_from(raw, at)
+        text, at = at + _HEAD.size, at + _HEAD.size + length
+        yield Step(kind, raw[text:at].decode(), tuple(numbers), raw[at : at + count])
+        at += count
 
 
 def environment(folder: str | Path) -> dict[str, str] | None:

@@ -35,14 +35,27 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+import file_steps
 from crash import in_child
-from file_steps import Steps, again_with_steps
+from file_steps import (
+    ALLOCATE,
+    CREATE,
+    LINK,
+    MARK,
+    MKDIR,
+    REMOVE,
+    RENAME,
+    RESIZE,
+    SYNC,
+    UNKNOWN,
+    WRITE,
+    Steps,
+    again_with_steps,
+)
 
 SECTOR = 512
-CREATE, MKDIR, LINK, REMOVE, RENAME, WRITE, RESIZE, ALLOCATE, SYNC, MARK, UNKNOWN = range(11)
 EXCHANGE = 2
 PUNCH_HOLE, KEEP_SIZE = 2, 1
-HEAD = struct.Struct("<IIQQQQQ")
 
 
 class Node:
@@ -95,16 +108,9 @@ class Replay:
 
     def steps(self, log: Path):
         """Yield the kind and text of each step after it has been taken in."""
-        raw = log.read_bytes()
-        at = 0
-        while at < len(raw):
-            kind, text_bytes, a, b, c, d, count = HEAD.unpack_from(raw, at)
-            at += HEAD.size
-            text = raw[at : at + text_bytes].decode()
-            at += text_bytes
-            self.take(kind, text, a, b, c, d, raw[at : at + count])
-            at += count
-            yield kind, text
+        for step in file_steps.recorded(log):
+            self.take(step.kind, step.text, *step.numbers, step.data)
+            yield step.kind, step.text
 
     def count(self, log: Path) -> int:
         """Return the number of steps; this model is used up by it."""

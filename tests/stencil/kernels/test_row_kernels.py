@@ -171,6 +171,9 @@ def test_functions_are_told_apart_by_dtypes_shapes_and_defaults():
     zeros, numbers = np.zeros(2), np.arange(4.0)
     tables = [zeros, zeros.astype("f4").repeat(2), numbers, numbers.reshape(2, 2)]
     told = [made(table) for table in tables] + [made(zeros, 2.0), made(zeros, shift=1.0)]
+    long = [np.arange(2000.0), np.arange(2000.0)]  # of which NumPy prints the ends
+    long[1][1000] += 1
+    told += [made(zeros, (table, 3)) for table in long]
     assert len(set(told)) == len(told)
     assert made(zeros) == told[0]
 

@@ -58,10 +58,9 @@ def kernel_ridge():
     return lambda: estimators.KernelRidge(kernel="rbf", length_scale=0.5).fit(x, y).predict(x[:100])
 
 
-# stays: packing buffers of NumPy's BLAS.
 @entry(
     "components of points", "estimators.{}", "estimators.{}.fit", "estimators.{}.fit_transform",
-    variants=("PCA", "TruncatedSVD"), stays=8,
+    variants=("PCA", "TruncatedSVD"),
 )  # fmt: skip
 def components(name):
     X = fl.open("tall.npy")
@@ -82,7 +81,7 @@ def of_components(case):
 
 
 @entry(
-    "components of more points", "estimators.PCA.partial_fit", stays=8,
+    "components of more points", "estimators.PCA.partial_fit",
     refused_late="the mean is there before the QR is asked for",
 )  # fmt: skip
 def partial_fit():
@@ -147,8 +146,7 @@ def knn(kind):
     return lambda: fl.knn(queries, points, 4, out="neighbours.zarr")
 
 
-# stays: packing buffers of BLAS, a worker's once it has run beside the others.
-@entry("radius_neighbors", "radius_neighbors", variants=("points", "itself"), stays=8)
+@entry("radius_neighbors", "radius_neighbors", variants=("points", "itself"))
 def radius_neighbors(kind):
     queries = fl.open("short.npy")
     points = fl.open("tall.npy") if kind == "points" else None
@@ -201,6 +199,15 @@ def points_and_stored_centers(name):
     found = fl.kmeans(x[:6000], init=x[:TWO_BLOCKS], iterations=1, labels=False, where={"centers": "disk"})
     some = x[:20_000] if name == "predict" else x[:1500]
     return lambda: getattr(found, name)(some, out="assigned.zarr")
+
+
+@entry("sparse points and centers", variants=("predict", "transform", "estimator"))
+def sparse_points_and_centers(name):
+    x = fl.open("s.zarr")
+    if name == "estimator":
+        return lambda: estimators.KMeans(3, max_iter=2, random_state=0).fit(x).transform(x)
+    found = fl.kmeans(x, 3, iterations=2, labels=False)
+    return lambda: getattr(found, name)(x, out="assigned.zarr")
 
 
 def tagged(points: int = 3000):

@@ -1,4 +1,4 @@
-"""MatrixMarket `.mtx` and `.mtx.gz`: coordinate and array, every field and symmetry, by streaming."""
+"""MatrixMarket `.mtx[.gz]`: coordinate and array, every field and symmetry, by streaming; UCI's docword."""
 
 from __future__ import annotations
 
@@ -47,10 +47,13 @@ _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 
 
 class _Header:
-    """The banner and the line of sizes."""
+    """The banner and the line of sizes; of docword three lines, each with a size."""
 
     def __init__(self, lines: Lines) -> None:
         path, banner = lines.path, lines.line()
+        if banner.strip().isdigit():
+            self._of_docword(lines, banner)
+            return
         words = banner.lower().split()
         if len(words) != 5 or words[0] != _BANNER.lower() or words[1] != "matrix":
             raise FormatError(
@@ -87,6 +90,20 @@ class _Header:
         self.entries = int(sizes[2]) if wanted == 3 else self._stored()
         self.dtype = np.dtype(_DTYPES[self.field])
         self.kind = "real" if self.field == "double" else self.field
+
+    def _of_docword(self, lines: Lines, first: str) -> None:
+        """Take documents, words and entries: counts, which follow as coordinates from 1."""
+        sizes = [first.strip()]
+        while len(sizes) < 3:
+            sizes.append(lines.line().strip())
+            if not (sizes[-1].isdigit() and int(sizes[-1]) < 1 << 62):
+                raise FormatError(
+                    f"open: '{lines.path}', line {lines.number}: '{sizes[-1][:60]}' is no size; docword "
+                    "files begin with three lines, documents, words and entries."
+                )
+        self.layout, self.field, self.symmetry = "coordinate", "integer", "general"
+        self.rows, self.cols, self.entries = map(int, sizes)
+        self.dtype, self.kind = np.dtype(_DTYPES[self.field]), self.field
 
     def _stored(self) -> int:
         if self.symmetry == "general":

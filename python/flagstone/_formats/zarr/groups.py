@@ -251,7 +251,8 @@ def listing(place: str) -> dict[str, Any]:
     facts: dict[str, Any] = {"kind": "group"}
     if isinstance(made, dict) and "routine" in made:
         facts["kind"] = f"result of {made['routine']}"
-        facts["made_with"] = ", ".join(f"{name} {value}" for name, value in made.items() if name != "routine")
+        if told := ", ".join(f"{name} {value}" for name, value in made.items() if name != "routine"):
+            facts["made_with"] = told
     members = []
     for name in arrays:
         try:

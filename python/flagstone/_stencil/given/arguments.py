@@ -14,11 +14,13 @@ from ..._array.array import Array, shape_text
 from ..._errors.classes import ShapeError
 from ..._expression.expression import Expression
 from ..._expression.reductions import Reduced
+from ..._runtime.arguments import unmasked
 
 __all__ = [
     "check_field",
     "extents",
     "field_number",
+    "held_in",
     "listed",
     "number",
     "point_in",
@@ -95,7 +97,7 @@ def listed(who: str, name: str, given: Any, each: str) -> list[Any]:
 def series_of(who: str, given: Any, steps: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return what a source adds, one value a step, in the field's dtype."""
     try:
-        values = np.asarray(given)
+        values = np.asarray(unmasked(who, given))
     except ValueError:  # rows of several lengths
         values = np.asarray(None)
     if values.dtype.kind not in "biufc":
@@ -110,7 +112,30 @@ def series_of(who: str, given: Any, steps: int, dtype: np.dtype[Any]) -> NDArray
             f"{who}: the series of a source is {values.dtype.name} and the field {dtype.name}; give its real "
             "part, or a complex field."
         )
-    return np.ascontiguousarray(values.astype(dtype))
+    held = held_in(values, dtype)
+    if held is None:
+        raise TypeError(
+            f"{who}: the series of a source has values that {dtype.name} does not hold; give such as the "
+            "field can have."
+        )
+    return held
+
+
+def held_in(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """Return values in another dtype; None: some are cut off, wrap around or become infinite there."""
+    if values.dtype.kind == "c" and dtype.kind != "c":
+        return None
+    if dtype.kind in "iu" and values.size:
+        if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.trunc(values))).all():
+            return None
+        info = np.iinfo(dtype)  # in whole numbers of Python: a float may be just beyond
+        if not info.min <= int(values.min()) <= int(values.max()) <= info.max:
+            return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = np.asarray(values.astype(dtype), order="C")
+    if dtype.kind in "fc" and np.isinf(made).sum() > np.isinf(values).sum():
+        return None
+    return made
 
 
 def point_in(
@@ -146,13 +171,16 @@ def check_field(who: str, name: str, given: Any) -> None:
     """Refuse what is no array of numbers."""
     if isinstance(given, (Array, Expression, Reduced)):
         return
+    unmasked(who, given)
     if isinstance(given, (str, bytes)):
         raise TypeError(f"{who}: {name} is the text {shown(given)}; open it first, with fl.open(path).")
     if hasattr(given, "tocsr"):
         raise TypeError(f"{who}: {name} is a sparse {type(given).__name__}; a dense array is needed.")
     try:
-        kind = np.asarray(given).dtype.kind
+        dtype = np.asarray(given).dtype
     except ValueError:
-        kind = "O"
-    if kind not in "biufc":
+        dtype = np.dtype(object)
+    if dtype.kind not in "biufc":
         raise TypeError(f"{who}: {name} is a {type(given).__name__}; an array of numbers is needed.")
+    if dtype.char in "gG":
+        raise TypeError(f"{who}: {name} is {dtype.name}; numbers of at most 64 bits a part are needed.")

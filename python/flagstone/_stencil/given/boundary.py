@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ... import _core
 from ..._array.array import shape_text
 from ..._resume.openers import told_values
-from .arguments import check_field, shown, told_number
+from .arguments import check_field, held_in, shown, told_number
 
 __all__ = ["set_edges"]
 
@@ -90,12 +90,7 @@ def _rule(
 def _numbers(who: str, value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return what was given in the field's dtype, or refuse what is cut off or wraps around there."""
     check_field(who, "a fixed boundary", value)
-    values = np.asarray(value)
-    fits = values.dtype.kind != "c" or dtype.kind == "c"
-    if fits and dtype.kind in "iu":
-        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-        flat = values.reshape(-1)
-        fits = all(np.isfinite(flat)) and all(low <= v == int(v) <= high for v in flat.tolist())
-    if not fits:
+    held = held_in(np.asarray(value), dtype)
+    if held is None:
         raise TypeError(f"{who}: a fixed boundary is {shown(value)}; a number of {dtype.name} is needed.")
-    return np.ascontiguousarray(values.astype(dtype)) if values.ndim else values.astype(dtype)
+    return held

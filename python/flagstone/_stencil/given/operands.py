@@ -14,9 +14,11 @@ from ..._array.handle import Operand
 from ..._errors.classes import ShapeError
 from ..._expression.expression import Expression, as_expression, cast
 from ..._expression.operand import as_array, lazy_operand
+from ..._expression.reductions import Reduced
 from ..._lazy.places import broadcast_to
+from ..._runtime.arguments import unmasked
 from ..._runtime.call import Call
-from .arguments import check_field, shown
+from .arguments import check_field, held_in, shown
 
 __all__ = ["StepField", "coefficient", "field_names", "given_states", "operand", "several"]
 
@@ -98,12 +100,26 @@ def operand(call: Call, given: Any, name: str) -> Operand:
     return found
 
 
+def _check_held(who: str, name: str, given: Any, own: np.dtype[Any], dtype: np.dtype[Any]) -> None:
+    """Refuse what a field of integers cuts off or wraps around, by its values where they are in memory."""
+    if dtype.kind not in "iu" or np.can_cast(own, dtype, "safe"):
+        return
+    stored = isinstance(given, (Array, Expression, Reduced))
+    if stored or held_in(np.asarray(given), dtype) is None:
+        raise TypeError(
+            f"{who}: {name} is {own.name} and the field {dtype.name}, which does not hold all of it; give it "
+            f"as {dtype.name} (.astype)."
+        )
+
+
 def coefficient(call: Call, given: Any, number: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Operand:
     """Return a coefficient of the field's shape and dtype; one that broadcasts is computed lazily."""
     name = f"coefficient {number}"
+    unmasked(call.who, given)
     value = as_expression(given if isinstance(given, Expression) else lazy_operand(call, given), call.who)
     if value.dtype.kind == "c" and dtype.kind != "c":
         raise TypeError(f"{call.who}: {name} is {value.dtype.name} and the field {dtype.name}.")
+    _check_held(call.who, name, given, value.dtype, dtype)
     try:
         fits = np.broadcast_shapes(value.shape, shape) == shape
     except ValueError:

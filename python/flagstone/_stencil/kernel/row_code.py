@@ -60,10 +60,15 @@ def digest_of(function: Any) -> str:
     named = {**closed.globals, **closed.nonlocals, **{f"={name}": value for name, value in defaults.items()}}
     for name, value in sorted(named.items()):
         value = getattr(value, "py_func", value)
-        if isinstance(value, (np.ndarray, np.generic)):
-            digest.update(f"{name} {value.dtype.str} {value.shape}".encode() + value.tobytes())
-        elif hasattr(value, "__code__"):
-            digest.update(f"{name} {'itself' if value is function else digest_of(value)}".encode())
-        else:
-            digest.update(f"{name} {value!r}".encode())
+        digest.update(f"{name} ".encode() + (b"itself" if value is function else _told(value)))
     return digest.hexdigest()
+
+
+def _told(value: Any) -> bytes:
+    """Return what tells a value from another: of arrays, in tuples too, all elements (NumPy prints some)."""
+    value = getattr(value, "py_func", value)  # of Numba's
+    if isinstance(value, (np.ndarray, np.generic)):
+        return f"{value.dtype.str} {value.shape}".encode() + value.tobytes()
+    if isinstance(value, (tuple, list)):
+        return repr(type(value)).encode() + b",".join(map(_told, value))
+    return (digest_of(value) if hasattr(value, "__code__") else repr(value)).encode()

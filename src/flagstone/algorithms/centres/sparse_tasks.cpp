@@ -24,7 +24,8 @@ void run_assign(const Call& call, std::span<const Tile> tiles) {
     results.decided(batch.assign(centres));
     for (Index i = 0; i < batch.rows(); ++i) {
       const Index label = batch.labels()[i];
-      results.take(at + i, label, batch.score(i, centres, label), batch.squares()[i], batch.square(i));
+      const double square = batch.squares()[i], key = centres.seen.unit ? batch.key(i, centres, label) : square;
+      results.take(at + i, label, key, square, batch.square(i));
     }
   });
 }

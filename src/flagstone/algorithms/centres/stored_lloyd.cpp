@@ -1,7 +1,6 @@
 #include "flagstone/algorithms/centres/stored_lloyd.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "flagstone/algorithms/kernels/dense.hpp"
@@ -159,7 +158,7 @@ void StoredLloyd::load(const StoredCentres& seeds, Index block) {
                  for (Index j = 0; j < centres_.length(block); ++j) {
                    double* centre = tiles[1].as<double>() + j * centres_.d();
                    check(centre, centres_.first(block) + j);
-                   if (x_.unit && !seeds.found) make_unit(centre);
+                   if (x_.unit && !seeds.found) make_unit(centre, centres_.d());
                    add_to_shift(centre);
                  }
                });
@@ -170,10 +169,6 @@ void StoredLloyd::check(const double* centre, Index j) const {
   throw NumericalError(x_.asked.who + ": the centers have NaN or Inf at row " + std::to_string(j) + ", column " +
                        std::to_string(bad) + "; give finite ones.");
 }
-void StoredLloyd::make_unit(double* centre) const {
-  const double length = std::sqrt(kernel::row_loops().product(centre, centre, centres_.d()));
-  for (Index l = 0; length > 0 && l < centres_.d(); ++l) centre[l] /= length;
-}
 
 void StoredLloyd::pass(Progress& progress) {
   if (!graph_.planning()) std::fill_n(numbers(to_.totals), count(to_.totals.shape()), 0.0);
@@ -183,8 +178,7 @@ void StoredLloyd::pass(Progress& progress) {
   point_reads_ += one.order().point_reads;
   if (graph_.planning()) return;
   const double* totals = numbers(to_.totals);
-  progress.weights.assign(totals, totals + centres_.k());
-  progress.inertia = totals[centres_.k() + static_cast<Index>(Total::inertia)];
+  take_totals(progress, totals, centres_.k());
   const double* opened = numbers(to_.opened);
   for (Index i = 0; i < count(to_.opened.shape()); ++i) progress.decided += opened[i];
 }

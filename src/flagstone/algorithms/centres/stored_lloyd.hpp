@@ -44,7 +44,6 @@ class StoredLloyd {
   void add_to_shift(const double* centre);
   void load(const StoredCentres& seeds, Index block);
   void check(const double* centre, Index j) const;
-  void make_unit(double* centre) const;
   void pass(cluster::Progress& progress);
   void move(cluster::Progress& progress);
   void move(const Array& before, Index block);

@@ -1,8 +1,10 @@
 #include "flagstone/algorithms/cluster/centre_arrays.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "flagstone/algorithms/kernels/dense.hpp"
+#include "flagstone/kernel/nearest/points.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 
 namespace flagstone::cluster {
@@ -29,6 +31,13 @@ void write_rows(Graph& graph, const Array& held, const Array& out) {
     graph.add(std::move(task));
   }
   graph.barrier();
+}
+
+void make_unit(double* centre, Index d) {
+  const double square = kernel::row_loops().product(centre, centre, d);
+  const double length = std::isnormal(square) ? std::sqrt(square) : 1;
+  const double more = std::isnormal(square) ? 1 : kernel::inverse_length(centre, d, square);
+  for (Index l = 0; l < d; ++l) centre[l] *= more, centre[l] /= length;
 }
 
 CentreArrays::CentreArrays(Graph& graph, Array exact)

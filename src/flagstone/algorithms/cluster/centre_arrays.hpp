@@ -10,6 +10,8 @@ inline double* numbers(const Array& array) { return reinterpret_cast<double*>(ar
 
 /// The first rows of an array in memory, as an array of its own: phases have boxes of their own.
 Array first_rows(const Array& array, Index rows);
+/// Divides a centre by its length; one of zeros stays one.
+void make_unit(double* centre, Index d);
 /// out := array in memory, both in boxes of the chunks of `out` along their first dimension.
 void write_rows(Graph& graph, const Array& held, const Array& out);
 

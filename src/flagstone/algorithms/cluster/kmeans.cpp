@@ -1,7 +1,6 @@
 #include "flagstone/algorithms/cluster/kmeans.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "flagstone/algorithms/cluster/lloyd.hpp"
 #include "flagstone/algorithms/cluster/minibatch.hpp"
@@ -20,10 +19,7 @@ Array copy_of(Graph& graph, const Array& given, bool unit) {
   const Index k = made.shape()[0], d = made.shape()[1];
   std::copy_n(numbers(given), k * d, numbers(made));
   if (!unit) return made;
-  for (double* row = numbers(made); row < numbers(made) + k * d; row += d) {
-    const double length = std::sqrt(kernel::row_loops().product(row, row, d));
-    for (Index l = 0; length > 0 && l < d; ++l) row[l] /= length;
-  }
+  for (double* row = numbers(made); row < numbers(made) + k * d; row += d) make_unit(row, d);
   return made;
 }
 

@@ -61,8 +61,7 @@ class Iterations {
     graph_.barrier();
     if (graph_.planning()) return;
     const double* totals = numbers(totals_);
-    progress.weights.assign(totals, totals + k_);
-    progress.inertia = totals[k_ + static_cast<Index>(Total::inertia)];
+    take_totals(progress, totals, k_);
     progress.decided += totals[k_ + static_cast<Index>(Total::decided)];
   }
 
@@ -176,6 +175,17 @@ double CentreMoves::least_move() const {
     beside += off * off;
   }
   return options_.tol * std::max(0.0, spread_ / all_ - beside) / static_cast<double>(d_);
+}
+
+void check_inertia(double inertia) {
+  if (!std::isfinite(inertia))
+    throw NumericalError("kmeans: squares of distances are beyond float64; divide the points by their largest value.");
+}
+
+void take_totals(Progress& progress, const double* totals, Index k) {
+  progress.weights.assign(totals, totals + k);
+  progress.inertia = totals[k + static_cast<Index>(Total::inertia)];
+  check_inertia(progress.inertia);
 }
 
 void list_progress(StateParts& parts, Progress& progress) {

@@ -68,6 +68,9 @@ Progress lloyd(Graph& graph, const Source& points, const Array& centres, const L
 void label(Graph& graph, const Source& points, const Array& centres, bool unit, const Array& labels,
            Progress& progress);
 /// What is saved of it.
+/// Weights and inertia of a pass; NumericalError where squares leave float64's range.
+void take_totals(Progress& progress, const double* totals, Index k);
+void check_inertia(double inertia);
 void list_progress(StateParts& parts, Progress& progress);
 /// Iterations that a plan counts, of those that are allowed.
 Index planned_iterations(const LloydOptions& options);

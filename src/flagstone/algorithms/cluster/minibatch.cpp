@@ -80,6 +80,7 @@ class Batches {
     double all = 0, along = 0, length = 0;
     for (Index j = 0; j < k_; ++j) progress.weights[static_cast<std::size_t>(j)] += totals[j], all += totals[j];
     progress.inertia += totals[k_ + static_cast<Index>(Total::inertia)];
+    check_inertia(progress.inertia);
     progress.decided += totals[k_ + static_cast<Index>(Total::decided)];
     for (Index l = 0; l < d_; ++l) {
       double sum = 0, shift = 0;

@@ -80,19 +80,46 @@ double RowBatch::product(Index i, const double* centre) const {
   return sum * scales_[i];
 }
 
-double RowBatch::score(Index i, const TurnedCentres& centres, Index j) const {
-  return (centres.seen.unit ? 0 : centres.squares[j] / 2) - product(i, centres.seen.exact + j * centres.seen.d);
+double RowBatch::key(Index i, const TurnedCentres& centres, Index j) const {
+  return centres.seen.unit ? -product(i, centres.seen.exact + j * centres.seen.d) : distance(i, centres, j);
 }
 
-/// Differences where values are stored; what the centre has beside them is ‖c‖² less its part there.
+/// Differences where values are stored; what the centre has beside them is ‖c‖² less its part there, or where that
+/// costs digits (a row like its centre), its own sum.
 double RowBatch::distance(Index i, const TurnedCentres& centres, Index j) const {
-  const double* centre = centres.seen.exact + j * centres.seen.d;
+  const Index d = centres.seen.d, stored = rows_.pointers[i + 1] - rows_.pointers[i];
+  const double *centre = centres.seen.exact + j * d, square = centres.squares[j];
   double near = 0, there = 0;
   each(i, [&](Index column, double value, Index) {
     const double difference = scales_[i] * value - centre[column];
     near += difference * difference, there += centre[column] * centre[column];
   });
-  return near + std::max(0.0, centres.squares[j] - there);
+  const double beside = square - there;
+  if (beside > std::max(0x1p-10, static_cast<double>(stored + d) * 0x1p-53) * square) return near + beside;
+  return near + this->beside(i, centre, d, std::max(0.0, beside));
+}
+
+/// Squares of a centre's coordinates that row i does not store; `about`, where its columns are in no order.
+double RowBatch::beside(Index i, const double* centre, Index d, double about) const {
+  double sum = 0;
+  Index next = 0;
+  bool sorted = true;
+  const auto add_until = [&](Index end) {
+    for (; next < end; ++next) sum += centre[next] * centre[next];
+  };
+  each(i, [&](Index column, double, Index) {
+    sorted = sorted && column >= next;
+    add_until(column);
+    next = std::max(next, column + 1);
+  });
+  add_until(d);
+  return sorted ? sum : about;
+}
+
+double RowBatch::apart(Index i, const TurnedCentres& centres, Index j) const {
+  if (!centres.seen.unit) return std::sqrt(distance(i, centres, j));
+  const double length = std::sqrt(centres.squares[j]);
+  return length > 0 ? std::max(0.0, 1 - product(i, centres.seen.exact + j * centres.seen.d) / length) : 1;
 }
 
 Index RowBatch::assign(const TurnedCentres& centres) {
@@ -121,8 +148,8 @@ Index RowBatch::assign(const TurnedCentres& centres) {
       best = 0;
       for (Index j = 0; j < k; ++j) {
         if (!all && !(centres.seen.half[j] - row[j] <= most)) continue;
-        const double score = this->score(i, centres, j);
-        if (score < least) least = score, best = j;
+        const double key = this->key(i, centres, j);
+        if (key < least) least = key, best = j;
       }
     }
     labels_[i] = static_cast<std::int32_t>(best);

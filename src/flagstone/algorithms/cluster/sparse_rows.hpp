@@ -34,9 +34,12 @@ class RowBatch {
   Index assign(const TurnedCentres& centres);
 
   const std::int32_t* labels() const { return labels_; }
-  /// In float64 what decides between centres, for row i and centre j: ‖c‖²/2 - x·c; of unit vectors -x·c.
-  double score(Index i, const TurnedCentres& centres, Index j) const;
+  /// In float64 what decides between centres, for row i and centre j: the square of their distance, by differences; of
+  /// unit vectors -x·c.
+  double key(Index i, const TurnedCentres& centres, Index j) const;
   const double* squares() const { return distances_; }
+  /// The distance of row i from centre j; of unit vectors 1 - cos.
+  double apart(Index i, const TurnedCentres& centres, Index j) const;
   /// Less so much of each row of the batch.
   void less(const double* beside);
   /// ‖x‖², after the division.
@@ -49,6 +52,7 @@ class RowBatch {
   void each(Index i, Use&& use) const;
   double product(Index i, const double* centre) const;
   double distance(Index i, const TurnedCentres& centres, Index j) const;
+  double beside(Index i, const double* centre, Index d, double about) const;
 
   kernel::CsrRows rows_;
   const double* values_ = nullptr;

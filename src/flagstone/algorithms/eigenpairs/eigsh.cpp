@@ -72,17 +72,20 @@ void eigsh(Graph& graph, const EigshInput& a, const EigshOptions& options, const
   if (a.applied) left = graph.charge(graph.budget() / 3);
   Stages stages(graph, options.checkpoint);
   BlockKrylovSchur solver(graph, op, saving(options, stages));
-  const SchurPairs pairs = solver.solve();
+  SchurPairs pairs = solver.solve();
   solver.vectors(pairs, vectors);
-  const std::vector<double> measured = solver.residuals(pairs, vectors);
+  pairs.residuals = solver.residuals(pairs, vectors);
   const Index last = ceil_div(options.solver.k, options.solver.block);
-  result = {.values = pairs.values, .residuals = measured, .method = options.method};
+  result = {.method = options.method};
   result.applications = result.passes = pairs.applications + static_cast<int>(last);
   result.converged = pairs.converged, result.verified = pairs.verified;
   result.block = options.solver.block, result.ncv = options.solver.ncv;
-  for (std::size_t j = 0; j < measured.size() && !graph.planning(); ++j)
-    if (measured[j] > allowed_residual(pairs.values[j], solver.norm(), options.solver.tol)) result.converged = false;
+  for (std::size_t j = 0; j < pairs.residuals.size() && !graph.planning(); ++j)
+    if (pairs.residuals[j] > allowed_residual(pairs.values[j], solver.norm(), options.solver.tol))
+      result.converged = false;
   result.converged = result.converged || options.solver.passes > 0;  // nothing else was asked for
+  pairs.rescale();
+  result.values = std::move(pairs.values), result.residuals = std::move(pairs.residuals);
 }
 
 }  // namespace flagstone::spectral

@@ -100,10 +100,12 @@ Operator dense_operator(const Array& a) {
 }
 
 Operator gram_operator(const sparse::CsrOperand& a) {
-  return {a.matrix.cols, [a](Graph& graph, const Array& x, const Array& y) {
+  return {a.matrix.cols,
+          [a](Graph& graph, const Array& x, const Array& y) {
             sparse::gram_multiply(graph, a, again_as(x), nullptr, again_as(y));
             graph.barrier();
-          }};
+          },
+          true};
 }
 
 sparse::CsrOperand conjugated(sparse::CsrOperand a) {
@@ -115,20 +117,24 @@ sparse::CsrOperand conjugated(sparse::CsrOperand a) {
 }
 
 Operator outer_operator(const sparse::CsrOperand& a) {
-  return {a.matrix.rows, [a, turned = conjugated(a)](Graph& graph, const Array& x, const Array& y) {
+  return {a.matrix.rows,
+          [a, turned = conjugated(a)](Graph& graph, const Array& x, const Array& y) {
             const Array between = graph.allocate({a.matrix.cols, x.shape()[1]}, x.dtype());
             sparse::multiply_transposed(graph, turned, again_as(x), nullptr, between);
             graph.barrier();
             sparse::multiply(graph, a, again_as(between), nullptr, again_as(y));
             graph.barrier();
-          }};
+          },
+          true};
 }
 
 Operator gram_operator(const DensePanels& panels) {
-  return {panels.side, [panels](Graph& graph, const Array& x, const Array& y) {
+  return {panels.side,
+          [panels](Graph& graph, const Array& x, const Array& y) {
             dense_gram_multiply(graph, panels, {}, again_as(x), again_as(y), nullptr, nullptr);
             graph.barrier();
-          }};
+          },
+          true};
 }
 
 Operator called_operator(Index n, Applied apply) {

@@ -66,9 +66,11 @@ void load_scaled(Graph& graph, const Array& found, Index col, const std::vector<
   graph.barrier();
 }
 
-/// ‖z - σ v‖ of each column, where x is v / σ; of a σ that is not told from 0 σ itself.
-void add_residuals(const Array& x, const Array& z, Index col, const std::vector<double>& sigma,
+/// ‖z - σ v‖ of each column, where x is v / σ; of a σ that is not told from 0 σ itself. A is in units of 2^exponent, so
+/// that squares are in range.
+void add_residuals(const Array& x, const Array& z, Index col, const std::vector<double>& sigma, int exponent,
                    std::vector<double>& residuals) {
+  const double unit = std::ldexp(1.0, -exponent);
   const Index side = x.shape()[0], width = x.shape()[1], parts = static_cast<Index>(size_of(x.dtype())) / 8;
   for (Index j = 0; j < width; ++j) {
     const double value = sigma[static_cast<std::size_t>(col + j)];
@@ -76,10 +78,10 @@ void add_residuals(const Array& x, const Array& z, Index col, const std::vector<
     for (Index i = 0; i < side; ++i)
       for (Index part = 0; part < parts; ++part) {
         const Index at = (i * width + j) * parts + part;
-        const double off = numbers(z)[at] - value * (numbers(x)[at] * value);
+        const double off = (numbers(z)[at] - value * (numbers(x)[at] * value)) * unit;
         square += off * off;
       }
-    residuals.push_back(value > least_sigma * sigma[0] ? std::sqrt(square) : value);
+    residuals.push_back(value > least_sigma * sigma[0] ? std::ldexp(std::sqrt(square), exponent) : value);
   }
 }
 
@@ -121,9 +123,10 @@ void svds(Graph& graph, const SvdsInput& a, const EigshOptions& options, const A
     solver.vectors(pairs, found);
     graph.barrier();
   }
+  const int half = pairs.exponent / 2;  // of AᵀA: even
   std::vector<double> sigma(static_cast<std::size_t>(k)), inverse(sigma.size(), 0.0), residuals;
   for (std::size_t j = 0; j < sigma.size() && !graph.planning(); ++j) {
-    sigma[j] = std::sqrt(std::max(0.0, pairs.values[j]));
+    sigma[j] = std::ldexp(std::sqrt(std::max(0.0, pairs.values[j])), half);
     if (sigma[j] > least_sigma * sigma[0]) inverse[j] = 1 / sigma[j];
   }
   for (Index col = 0; col < k; col += width) {
@@ -132,16 +135,16 @@ void svds(Graph& graph, const SvdsInput& a, const EigshOptions& options, const A
     load_scaled(graph, found, col, inverse, x);
     last_pass(graph, a, x, other, col, z);
     graph.barrier();
-    if (!graph.planning()) add_residuals(x, z, col, sigma, residuals);
+    if (!graph.planning()) add_residuals(x, z, col, sigma, half, residuals);
   }
   const int last = static_cast<int>(ceil_div(k, width));
   result = {.values = sigma, .residuals = residuals, .method = options.method};
   result.applications = pairs.applications + last, result.passes = a.reads() * result.applications;
   result.converged = true, result.verified = pairs.verified;
   result.block = options.solver.block, result.ncv = options.solver.ncv;
-  const double rounding = 64 * std::numeric_limits<double>::epsilon() * sigma[0] * sigma[0];
+  const double rounding = 64 * std::numeric_limits<double>::epsilon() * sigma[0];
   for (std::size_t j = 0; j < residuals.size(); ++j)
-    if (inverse[j] > 0 && residuals[j] > std::max(options.solver.tol * sigma[j], rounding / sigma[j]))
+    if (inverse[j] > 0 && residuals[j] > std::max(options.solver.tol * sigma[j], rounding * (sigma[0] / sigma[j])))
       result.converged = false;
   result.converged = result.converged || options.solver.passes > 0;
 }

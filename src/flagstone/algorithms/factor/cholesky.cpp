@@ -15,25 +15,22 @@
 namespace flagstone::linalg {
 namespace {
 
-constexpr char who[] = "cholesky";
-
 /// A factor is written in whole tiles.
-void check_factor(const Operand& l, Index n) {
+void check_factor(const std::string& who, const Operand& l, Index n) {
   const Array& x = l.array;
   const Index b = factor_tile(n, x.dtype());
   if (x.shape() != Shape{n, n})
-    throw ShapeError(std::string(who) + ": the factor is " + to_string(x.shape()) + "; " + to_string({n, n}) +
-                     " is needed.");
+    throw ShapeError(who + ": the factor is " + to_string(x.shape()) + "; " + to_string({n, n}) + " is needed.");
   if (!x.in_memory() && !takes_any_box(x) && (b % x.chunks()[0] != 0 || b % x.chunks()[1] != 0))
-    throw ShapeError(std::string(who) + ": the factor has chunks of " + to_string(x.chunks()) +
-                     "; they must divide its tiles, " + to_string({b, b}) + " (factor_tile).");
+    throw ShapeError(who + ": the factor has chunks of " + to_string(x.chunks()) + "; they must divide its tiles, " +
+                     to_string({b, b}) + " (factor_tile).");
 }
 
 /// Whether L replaces A: its tiles are updated where they are, and nothing above the diagonal is touched.
-bool in_place(const Operand& a, const Operand& l, double shift) {
+bool in_place(const CholeskyOptions& options, const Operand& a, const Operand& l) {
   if (a.array.id() != l.array.id()) return false;
-  if (a.transpose != l.transpose || shift != 0)
-    throw ShapeError(std::string(who) + ": in place A and L are one triangle, and nothing is added to its diagonal.");
+  if (a.transpose != l.transpose || options.shift != 0)
+    throw ShapeError(options.who + ": in place A and L are one triangle, and nothing is added to its diagonal.");
   return true;
 }
 
@@ -44,12 +41,14 @@ void finish_above(const Tiled& l, FinishedTiles& finished) {
 }
 
 /// What column k of the factor, where it lies in the block, takes from right-hand sides.
-void forward(Graph& graph, const Tiled& L, const Tiled& Y, const LowerBlock& block, Index k, const Array* diagonal) {
+void forward(Graph& graph, const CholeskyOptions& options, const Tiled& L, const Tiled& Y, const LowerBlock& block,
+             Index k) {
+  const Array* const diagonal = options.diagonal ? &*options.diagonal : nullptr;
   const Index first = k * L(0, 0).rows();
   const Region copied = diagonal ? Region{*diagonal, {{first}, {L(k, k).rows()}}} : Region{};
   for (Index c = 0; c < Y.cols(); ++c)
     for (Index i = std::max(k, block.row); i < block.row_end(); ++i)
-      i == k ? trsm(graph, Side::left, lower(L(k, k)), 1.0, Y(k, c), {who, first, first},
+      i == k ? trsm(graph, Side::left, lower(L(k, k)), 1.0, Y(k, c), {options.who, first, first},
                     diagonal && c == 0 ? &copied : nullptr)
              : gemm(graph, -1, L(i, k), Y(k, c), 1, again(Y(i, c)));
 }
@@ -64,12 +63,12 @@ BlockExtent block_extent(const Graph& graph, Index tiles, Index b, Dtype dtype, 
 
 }  // namespace
 
-void check_cholesky(const Operand& a) {
+void check_cholesky(const std::string& who, const Operand& a) {
   const Array& x = a.array;
   if (x.ndim() != 2 || x.shape()[0] != x.shape()[1])
-    throw ShapeError(std::string(who) + ": the matrix is " + to_string(x.shape()) + "; a square one is needed.");
+    throw ShapeError(who + ": the matrix is " + to_string(x.shape()) + "; a square one is needed.");
   if (x.dtype() != Dtype::float32 && x.dtype() != Dtype::float64 && !is_complex(x.dtype()))
-    throw ShapeError(std::string(who) + ": the matrix is " + std::string(name_of(x.dtype())) +
+    throw ShapeError(who + ": the matrix is " + std::string(name_of(x.dtype())) +
                      "; float32, float64, complex64 or complex128 is needed.");
 }
 
@@ -81,14 +80,15 @@ Index factor_tile(Index n, Dtype dtype) {
 }
 
 void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOptions& options) {
-  check_cholesky(a);
-  check_factor(l, a.rows());
+  const std::string& who = options.who;
+  check_cholesky(who, a);
+  check_factor(who, l, a.rows());
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
   const Index host_tile = factor_tile(a.rows(), l.array.dtype());
   const Index b = graph.large_tiles() && a.rows() >= 32 * host_tile ? 2 * host_tile : host_tile;
   const Cut cut{a.rows(), b, b};
   const Tiled A(a, cut, cut), L(l, cut, cut);
-  const bool given = in_place(a, l, options.shift);
+  const bool given = in_place(options, a, l);
   Stages stages(graph, options.checkpoint);
   FinishedTiles finished = stages.tiles(l.array, {b, b});
   finish_above(L, finished);
@@ -98,8 +98,7 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
   const Cut across{sides, width, width};
   const Tiled B(options.right.value_or(l), cut, across), Y({options.forward.value_or(l.array)}, cut, across);
   for (Index i = 0; i < Y.rows(); ++i)
-    for (Index c = 0; c < Y.cols(); ++c)
-      take(graph, Part::all, B(i, c), 0, again(Y(i, c)), right_side("solve", Y(i, c)));
+    for (Index c = 0; c < Y.cols(); ++c) take(graph, Part::all, B(i, c), 0, again(Y(i, c)), right_side(who, Y(i, c)));
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(2 * extent.rows * extent.cols + 64));
   for (const LowerBlock& block : lower_blocks(L.rows(), extent)) {
@@ -107,7 +106,7 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
     for (const auto& [i, j] : open)
       if (!given)
         take(graph, i == j ? Part::lower : Part::all, A(i, j), i == j ? options.shift : 0, again(L(i, j)),
-             {who, i * b, j * b});
+             {who, i * b, j * b, call::Whose::matrix, options.turned});
     for (Index k = 0; k < block.col_end() && (!open.empty() || options.forward); ++k) {
       for (const auto& [i, j] : open) {  // column k of the factor, where it lies in the block
         if (j != k) continue;
@@ -116,7 +115,7 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
         finished.finish(L(i, k).region.box);
       }
       if (k >= block.col) finished.offer();
-      if (k >= block.col) forward(graph, L, Y, block, k, options.diagonal ? &*options.diagonal : nullptr);
+      if (k >= block.col) forward(graph, options, L, Y, block, k);
       for (const auto& [i, j] : open)  // what it takes from the columns to its right
         if (j > k)
           i == j ? herk(graph, -1, L(i, k), 1, again(L(i, i)))

@@ -2,6 +2,7 @@
 // A = L Lᴴ, any size, inside the budget.
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "flagstone/algorithms/tiled/operand.hpp"
 #include "flagstone/runtime/runtime.hpp"
@@ -10,7 +11,9 @@
 namespace flagstone::linalg {
 
 struct CholeskyOptions {
-  double shift = 0;  // added to the diagonal of A on the way
+  std::string who = "cholesky";  // whom errors name
+  bool turned = false;           // and whether A is the transpose of what was given there
+  double shift = 0;              // added to the diagonal of A on the way
   /// Where finished tiles are noted; what a dead process finished is not computed again.
   std::shared_ptr<Checkpoint> checkpoint;
   /// Right-hand sides B whose forward half runs with the factorization, while its tiles are in memory: `forward`, which
@@ -21,7 +24,7 @@ struct CholeskyOptions {
 };
 
 /// ShapeError unless A is square and of a dtype that is factored.
-void check_cholesky(const Operand& a);
+void check_cholesky(const std::string& who, const Operand& a);
 /// Adds the tasks of L Lᴴ = A + shift I. The lower triangle of op(A) is read, each tile of it once. `l` is written,
 /// what lies above its diagonal tiles never (it is zero in what is new); transposed it is U with Uᵀ conj(U) = op(A), so
 /// that the upper factor of A is that of Aᵀ, transposed. The arithmetic (the tile) depends on shape and dtype alone,

@@ -137,7 +137,7 @@ TEST(Cholesky, TellsTheMinorAndWhatDoesNotConform) {
   } catch (const PivotError& error) {
     EXPECT_EQ(error.index, 401);
   }
-  EXPECT_THROW(check_cholesky({b}), ShapeError);
+  EXPECT_THROW(check_cholesky("cholesky", {b}), ShapeError);
   EXPECT_THROW(run(1, [&](Graph& graph) { cholesky(graph, {a}, {b}, {}); }), ShapeError);
   EXPECT_THROW(check_substitute("test", {{b}}, {b}, nullptr), ShapeError);
 }
@@ -145,7 +145,7 @@ TEST(Cholesky, TellsTheMinorAndWhatDoesNotConform) {
 TEST(SolveDefinite, HasTheBitsOfItsTwoParts) {
   Case test = make(false), parts = make(false);
   run(2, [&](Graph& graph) {
-    solve_definite(graph, {array_of(test.a, n, n)}, {array_of(test.b, n, 3)}, array_of(test.x, n, 3));
+    solve_definite(graph, "solve", {array_of(test.a, n, n)}, {array_of(test.b, n, 3)}, array_of(test.x, n, 3));
   });
   const Array l = array_of(parts.l, n, n);
   run(1, [&](Graph& graph) { cholesky(graph, {array_of(parts.a, n, n)}, {l}, {}); });

@@ -287,19 +287,24 @@ void lu_solve(Graph& graph, const char* who, const LuColumns& f, const Array& pi
              right_side(who, whole_tile(columns.back())));
       if (rows == RowOrder::lapack) exchange_rows(graph, f, pivots, 0, columns.back(), 0);
     }
-    for (Index k = 0; k < f.count(); ++k)
+    const bool looks = options.given && begin == 0;
+    for (Index k = 0; k < f.count(); ++k) {
+      if (looks) look(graph, Part::all, false, whole_tile(f.lower(k)), {who, f.first(k), f.first(k)});
       for (const Region& column : columns) forward(graph, f, pivots, rows, k, column);
-    for (Index k = f.count() - 1; k >= 0; --k)
+    }
+    for (Index k = f.count() - 1; k >= 0; --k) {
+      if (looks && k > 0) look(graph, Part::all, false, whole_tile(f.upper(k)), {who, 0, f.first(k)});
       for (const Region& column : columns)
         back(graph, who, f, k, column, begin == 0 && &column == &columns.front() ? options.diagonal : nullptr);
+    }
     solved.finish(columns);
   }
   graph.trust_order(false);
 }
 
-void solve_general(Graph& graph, const Operand& a, const Operand& b, const Array& x, const Array* diagonal,
-                   const std::shared_ptr<Checkpoint>& checkpoint) {
-  check_lu("solve", a);
+void solve_general(Graph& graph, const char* who, const Operand& a, const Operand& b, const Array& x,
+                   const Array* diagonal, const std::shared_ptr<Checkpoint>& checkpoint) {
+  check_lu(who, a);
   const Index n = a.rows();
   const Array pivots = graph.allocate({n}, Dtype::int64);
   Stages stages(graph, checkpoint);
@@ -307,8 +312,8 @@ void solve_general(Graph& graph, const Operand& a, const Operand& b, const Array
   const LuColumns factor(n, tile, kept_tiles(graph, stages, n, tile, ceil_div(n, tile), a.array.dtype()));
   LuProgress progress(stages, pivots);
   progress.note(factor, true);
-  lu_columns(graph, "solve", a, factor, pivots, progress);
-  lu_solve(graph, "solve", factor, pivots, RowOrder::interleaved, b, x, {.diagonal = diagonal});
+  lu_columns(graph, who, a, factor, pivots, progress);
+  lu_solve(graph, who, factor, pivots, RowOrder::interleaved, b, x, {.diagonal = diagonal});
 }
 
 }  // namespace flagstone::linalg

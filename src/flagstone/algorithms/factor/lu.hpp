@@ -76,6 +76,7 @@ void lu(Graph& graph, const char* who, const Operand& a, const LuColumns& factor
 struct LuSolveOptions {
   const Array* diagonal = nullptr;                   // where that of U is copied to as it passes
   std::shared_ptr<Checkpoint> checkpoint = nullptr;  // where groups of columns of X are noted; x is not b then
+  bool given = false;                                // NaN and Inf of the factor are named, as it is first read
 };
 
 /// X := A⁻¹ B with such a factor; X may be B itself. PivotError with the first zero on the diagonal of U.
@@ -84,7 +85,7 @@ struct LuSolveOptions {
 void lu_solve(Graph& graph, const char* who, const LuColumns& factor, const Array& pivots, RowOrder rows,
               const Operand& b, const Array& x, const LuSolveOptions& options = {});
 /// Both, with a factor that is kept in scratch alone, or beside the checkpoint.
-void solve_general(Graph& graph, const Operand& a, const Operand& b, const Array& x, const Array* diagonal = nullptr,
-                   const std::shared_ptr<Checkpoint>& checkpoint = nullptr);
+void solve_general(Graph& graph, const char* who, const Operand& a, const Operand& b, const Array& x,
+                   const Array* diagonal = nullptr, const std::shared_ptr<Checkpoint>& checkpoint = nullptr);
 
 }  // namespace flagstone::linalg

@@ -87,7 +87,7 @@ TEST(Lu, SolvesInEitherRowOrderWithTheSameBitsForEveryBudget) {
     for (const bool transpose : {false, true}) {
       std::vector<double> x(n * m);
       run(budget, [&](Graph& graph) {
-        solve_general(graph, {array_of(a, n, n), transpose}, {array_of(b, n, m)}, array_of(x, n, m));
+        solve_general(graph, "solve", {array_of(a, n, n), transpose}, {array_of(b, n, m)}, array_of(x, n, m));
       });
       auto seen = a;
       for (Index i = 0; i < n && transpose; ++i)
@@ -154,8 +154,9 @@ TEST(Lu, AZeroPivotStopsSolvesAlone) {
   for (Index i = 0; i < n; ++i) a[i * n + 200] = 0;
   std::vector<double> x(n * m);
   try {
-    run(64 * MiB,
-        [&](Graph& graph) { solve_general(graph, {array_of(a, n, n)}, {array_of(b, n, m)}, array_of(x, n, m)); });
+    run(64 * MiB, [&](Graph& graph) {
+      solve_general(graph, "solve", {array_of(a, n, n)}, {array_of(b, n, m)}, array_of(x, n, m));
+    });
     FAIL();
   } catch (const PivotError& error) {
     EXPECT_EQ(error.index, 201);

@@ -93,7 +93,12 @@ void lu_solve_transposed(Graph& graph, const char* who, const LuColumns& f, cons
       take(graph, Part::all, {{b.array, stored}, whole(stored.shape), {b.transpose, b.conjugate}}, 0,
            {columns.back(), whole(box.shape), {}}, right_side(who, {columns.back(), whole(box.shape), {}}));
     }
-    for (Index k = 0; k < f.count(); ++k)  // Uᵀ Y = B
+    for (Index k = 0; k < f.count(); ++k) {  // Uᵀ Y = B
+      if (options.given && begin == 0) {
+        const auto seen = [](const Region& box) { return MatrixTile{box, whole(box.box.shape), {}}; };
+        look(graph, Part::all, false, seen(f.lower(k)), {who, f.first(k), f.first(k)});
+        if (k > 0) look(graph, Part::all, false, seen(f.upper(k)), {who, 0, f.first(k)});
+      }
       for (const Region& column : columns) {
         Step step("back", f, k, column, conjugate);
         if (k > 0) step.subtract(step.touch(read(f.upper(k))), 0, 0, f.first(k));
@@ -101,6 +106,7 @@ void lu_solve_transposed(Graph& graph, const char* who, const LuColumns& f, cons
                    begin == 0 && &column == &columns.front() ? options.diagonal : nullptr);
         step.add(graph);
       }
+    }
     for (Index k = f.count() - 1; k >= 0; --k)  // Lᵀ X = Y, and the exchanges the other way round
       for (const Region& column : columns) {
         const Index first = f.first(k), w = f.width(k);

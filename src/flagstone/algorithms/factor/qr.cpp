@@ -77,9 +77,10 @@ struct Keeping {
 /// The loops of a factorization, over the tasks of steps.
 class Factorization {
  public:
-  Factorization(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& a, Keeping keeping, QrOrder order)
+  Factorization(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& a, Keeping keeping, QrOrder order,
+                const Named& named)
       : tree_(tree),
-        tasks_(graph, tree, f, keeping.dropped),
+        tasks_(graph, tree, f, keeping.dropped, named),
         a_(a),
         kept_(keeping.last_panel),
         order_(order),
@@ -175,14 +176,14 @@ void begin(Graph& graph, const QrTree& tree, Index slab) {
 
 /// R of one column of tiles.
 void factorize_tall(Graph& graph, Stages& stages, const QrTree& tree, const Operand& a, const Operand& r,
-                    const QrOrder& order) {
+                    const QrOrder& order, const Named& named) {
   Reflectors f = temporaries(stages, tree), merged = f;
   merged.r = graph.temporary(f.r.shape(), tree.dtype, {tree.cols, tree.cols});
-  Columns columns(tree, f.v, tree.n, a);
-  QrTasks merging(graph, tree, merged, !stages.saving());
+  Columns columns(tree, f.v, tree.n, a, named);
+  QrTasks merging(graph, tree, merged, !stages.saving(), named);
   FinishedTiles groups = stages.tiles(f.r, {tree.cols, tree.cols}, "r");
   begin(graph, tree, 1);
-  Factorization(graph, tree, f, columns, {}, order).tall(groups, f.r, merging);
+  Factorization(graph, tree, f, columns, {}, order, named).tall(groups, f.r, merging);
   merging.store_triangle(columns, 0, r);
   graph.trust_order(false);
 }
@@ -191,11 +192,12 @@ void factorize_tall(Graph& graph, Stages& stages, const QrTree& tree, const Oper
 void factorize(Graph& graph, Stages& stages, const QrTree& tree, const Operand& a, const Reflectors* kept, bool outputs,
                const Operand* r, const QrOptions& options) {
   if (tree.panels == 0) return;
+  const Named named{options.who, options.turned};
   QrOrder order = choose_order(tree, order_budget(graph), lanes(graph));
   if (options.order) *options.order = tree.col_tiles == 1 ? "one column of them" : order.text();
-  if (!kept && tree.col_tiles == 1) return factorize_tall(graph, stages, tree, a, *r, order);
+  if (!kept && tree.col_tiles == 1) return factorize_tall(graph, stages, tree, a, *r, order, named);
   const Reflectors f = kept ? *kept : temporaries(stages, tree);
-  Columns columns(tree, f.v, tree.n, a);
+  Columns columns(tree, f.v, tree.n, a, named);
   const bool once = !outputs && !stages.saving() && !options.saved;
   FinishedColumns finished(stages, tree, f);
   begin(graph, tree, order.slab);
@@ -205,9 +207,10 @@ void factorize(Graph& graph, Stages& stages, const QrTree& tree, const Operand& 
   // All slabs but the last leave memory for the next one: while it is factored, not when the next one wants the room.
   const Index last = first + std::max<Index>(0, tree.col_tiles - 1 - first) / order.slab * order.slab;
   if (!order.streamed) write_early(f.v, {{0, 0}, {last * tree.cols, tree.m}});
-  Factorization factorization(graph, tree, f, columns, {kept != nullptr, once && !kept}, order);
+  Factorization factorization(graph, tree, f, columns, {kept != nullptr, once && !kept}, order, named);
   order.streamed ? factorization.streamed() : factorization.left_looking(finished);
-  QrTasks storing(graph, tree, f, once && (!kept || tree.rows == tree.cols));  // tall tiles have reflectors too
+  const bool dropped = once && (!kept || tree.rows == tree.cols);  // tall tiles have reflectors too
+  QrTasks storing(graph, tree, f, dropped, named);
   if (r)
     for (Index k = 0; k < tree.panels; ++k) storing.store_triangle(columns, k, *r);
   graph.trust_order(false);
@@ -223,8 +226,8 @@ Index columns_beside(Graph& graph, const QrTree& tree) {
 
 /// Applies panels to C, slab by slab, and stores it.
 void apply_all(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& c, bool adjoint, bool from_identity,
-               bool dropped, const Operand& out) {
-  QrTasks tasks(graph, tree, f, dropped);
+               bool dropped, const Operand& out, const Named& named) {
+  QrTasks tasks(graph, tree, f, dropped, named);
   const Index slab = columns_beside(graph, tree), beside = chains_a_worker * lanes(graph);
   begin(graph, tree, std::min(slab, c.tiles()));
   for (Index from = 0; from < c.tiles(); from += slab) {
@@ -284,19 +287,23 @@ void qr_r(Graph& graph, const Operand& a, const Operand& r, const QrOptions& opt
   factorize(graph, stages, tree_of(graph, a, options), a, nullptr, false, &r, options);
 }
 
-void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operand& b, bool adjoint,
-             const Operand& out) {
+void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operand& b, bool adjoint, const Operand& out,
+             const ApplyOptions& options) {
   const Index cols = b.cols();
+  const Named named{options.who, options.turned};
   if (tree.m == 0 || cols == 0) return;
-  Columns c(tree, graph.temporary({cols, tree.m}, tree.dtype, {tree.cols, tree.rows}), cols, b);
-  apply_all(graph, tree, f, c, adjoint, false, false, out);
+  Columns c(tree, graph.temporary({cols, tree.m}, tree.dtype, {tree.cols, tree.rows}), cols, b, named,
+            call::Whose::right_sides);
+  apply_all(graph, tree, f, c, adjoint, false, false, out, named);
 }
 
-void form_q(Graph& graph, const QrTree& tree, const Reflectors& f, bool dropped, const Operand& out) {
+void form_q(Graph& graph, const QrTree& tree, const Reflectors& f, bool dropped, const Operand& out,
+            const QrOptions& options) {
   const Index cols = out.cols();
+  const Named named{options.who, options.turned};
   if (tree.m == 0 || cols == 0) return;
-  Columns c(tree, graph.temporary({cols, tree.m}, tree.dtype, {tree.cols, tree.rows}), cols, {});
-  apply_all(graph, tree, f, c, false, true, dropped, out);
+  Columns c(tree, graph.temporary({cols, tree.m}, tree.dtype, {tree.cols, tree.rows}), cols, {}, named);
+  apply_all(graph, tree, f, c, false, true, dropped, out, named);
 }
 
 void qr(Graph& graph, const Operand& a, const Operand& q, const Operand& r, const QrOptions& options) {
@@ -304,7 +311,7 @@ void qr(Graph& graph, const Operand& a, const Operand& q, const Operand& r, cons
   Stages stages(graph, options.checkpoint);
   const Reflectors f = temporaries(stages, tree);
   factorize(graph, stages, tree, a, &f, false, &r, options);
-  form_q(graph, tree, f, !stages.saving() && !options.saved, q);
+  form_q(graph, tree, f, !stages.saving() && !options.saved, q, options);
 }
 
 }  // namespace flagstone::linalg

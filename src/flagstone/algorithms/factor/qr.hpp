@@ -24,6 +24,8 @@ QrOrder choose_order(const QrTree& tree, std::uint64_t budget, int workers);
 void check_qr(const std::string& who, const Operand& a);
 
 struct QrOptions {
+  std::string who = "qr";              // whom errors name
+  bool turned = false;                 // and whether A is the adjoint of what was given there
   std::shared_ptr<std::string> order;  // where somebody wants to know
   /// Where progress is saved: groups of a tall matrix, slabs of others; not within the streamed order, whose tiles go
   /// on changing.
@@ -39,10 +41,16 @@ struct QrOptions {
 void qr_r(Graph& graph, const Operand& a, const Operand& r, const QrOptions& options);
 /// The reflectors of A, into arrays of reflector_shapes(); R too where `r` is given.
 void qr_factor(Graph& graph, const Operand& a, const Reflectors& f, const Operand* r, const QrOptions& options);
+struct ApplyOptions {
+  std::string who = "apply_q";
+  bool turned = false;  // B is the adjoint of what was given
+};
 /// out := Qᴴ B (`adjoint`) or Q B, Q m x m and B m x k: 4 m n k - 2 n² k flops.
-void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operand& b, bool adjoint, const Operand& out);
+void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operand& b, bool adjoint, const Operand& out,
+             const ApplyOptions& options = {});
 /// out := the first columns of Q; `dropped`: nobody needs the reflectors afterwards.
-void form_q(Graph& graph, const QrTree& tree, const Reflectors& f, bool dropped, const Operand& out);
+void form_q(Graph& graph, const QrTree& tree, const Reflectors& f, bool dropped, const Operand& out,
+            const QrOptions& options);
 /// Q and R at once, the reflectors in scratch.
 void qr(Graph& graph, const Operand& a, const Operand& q, const Operand& r, const QrOptions& options);
 

@@ -2,7 +2,6 @@
 
 #include <numeric>
 
-#include "flagstone/algorithms/kernels/factor.hpp"
 #include "flagstone/algorithms/kernels/qr.hpp"
 #include "flagstone/kernel/factor/qr.hpp"
 
@@ -10,7 +9,6 @@ namespace flagstone::linalg {
 namespace {
 
 constexpr Index longest_box = 4;  // times a tile or a chunk
-constexpr char who[] = "qr";
 
 std::uint32_t touch(TaskSpec& task, Access access) {
   task.accesses.push_back(std::move(access));
@@ -40,9 +38,16 @@ void finish(TaskSpec& task, const char* name, Dtype dtype, double flops) {
 
 }  // namespace
 
-Columns::Columns(const QrTree& tree, Array array, Index cols, std::optional<Operand> source, bool present)
-    : tree_(tree), array_(std::move(array)), cols_(cols), width_(tree.cols), source_(std::move(source)) {
-  there_.assign(static_cast<std::size_t>(tree.row_tiles * tiles()), present);
+Columns::Columns(const QrTree& tree, Array array, Index cols, std::optional<Operand> source, Named named,
+                 call::Whose whose)
+    : tree_(tree),
+      array_(std::move(array)),
+      cols_(cols),
+      width_(tree.cols),
+      source_(std::move(source)),
+      named_(std::move(named)),
+      whose_(whose) {
+  there_.assign(static_cast<std::size_t>(tree.row_tiles * tiles()), false);
   if (!source_) return;
   box_rows_ = box_of(source_->array, source_->transpose ? 1 : 0, tree.rows);
   box_cols_ = box_of(source_->array, source_->transpose ? 0 : 1, width_);
@@ -71,7 +76,7 @@ std::uint32_t Columns::change(TaskSpec& task, Index i, Index j, bool last) {
     const std::uint32_t from = touch(task, flagstone::read({source_->array, box}));
     task.calls.push_back(call::take(tree_.dtype, kernel::Part::all,
                                     {from, source_->transpose, source_->conjugate, used}, 0,
-                                    part(made, height(i), width(j)), {who, row, col}));
+                                    part(made, height(i), width(j)), named_.place(whose_, row, col)));
   }
   task.cost.bytes_touched += 2.0 * static_cast<double>(height(i) * width(j)) * size_of(tree_.dtype);
   return made;
@@ -98,7 +103,8 @@ void Columns::store(Graph& graph, const Operand& to, Index from, Index end) {
       TilePart source = part(made, height(i), width(j));
       source.conjugate = to.conjugate;
       task.calls.push_back(call::take(tree_.dtype, kernel::Part::all, source, 0,
-                                      {out, to.transpose, false, whole(box.shape)}, {who, 0, 0}));
+                                      {out, to.transpose, false, whole(box.shape)},
+                                      named_.place(call::Whose::result, i * tree_.rows, j * width_)));
       task.cost.bytes_touched += 2.0 * static_cast<double>(height(i) * width(j)) * size_of(tree_.dtype);
       graph.add(std::move(task));
     }
@@ -130,8 +136,9 @@ void QrTasks::factor(Columns& a, Index k, const QrTree::Step& step, bool kept) {
         call::geqrt(tree_.dtype, options, part(factors, std::min(ib, h), std::min(h, w)), part(v, h, w, first)));
     finish(task, "geqrt", tree_.dtype, 2 * n * n * (static_cast<double>(h) - n / 3));
     const Index rows = std::min(h, w);
-    task.calls.push_back(
-        call::take(tree_.dtype, kernel::Part::upper, part(v, rows, w, first), 0, part(triangle, rows, w), {who, 0, 0}));
+    task.calls.push_back(call::take(tree_.dtype, kernel::Part::upper, part(v, rows, w, first), 0,
+                                    part(triangle, rows, w),
+                                    named_.place(call::Whose::result, k * tree_.cols, k * tree_.cols)));
   } else {
     const std::uint32_t triangle = touch(task, flagstone::update(top));
     const bool merge = step.kind == Step::merge;
@@ -212,7 +219,8 @@ void QrTasks::store_triangle(Columns& a, Index k, const Operand& to) {
     taken.conjugate = to.conjugate;
     if (high > rows) task.calls.push_back(call::zero(tree_.dtype, {out}));  // a complete R
     task.calls.push_back(call::take(tree_.dtype, j == k ? kernel::Part::upper : kernel::Part::all, taken, 0,
-                                    {out, to.transpose, false, turned({{0, 0}, {rows, w}})}, {who, 0, 0}));
+                                    {out, to.transpose, false, turned({{0, 0}, {rows, w}})},
+                                    named_.place(call::Whose::result, start, j * tree_.cols)));
     task.cost.bytes_touched = 2.0 * static_cast<double>(rows * tree_.width(j)) * size_of(tree_.dtype);
     graph_.add(std::move(task));
   }

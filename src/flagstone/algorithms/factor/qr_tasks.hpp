@@ -5,18 +5,26 @@
 #include <vector>
 
 #include "flagstone/algorithms/factor/qr_tree.hpp"
+#include "flagstone/algorithms/kernels/factor.hpp"
 #include "flagstone/algorithms/tiled/operand.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 
 namespace flagstone::linalg {
 
+/// Whom errors name, and whether rows are columns of what was given there.
+struct Named {
+  std::string who;
+  bool turned = false;
+  call::Place place(call::Whose whose, Index row, Index col) const { return {who, row, col, whose, turned}; }
+};
+
 /// A matrix of m rows that reflectors are made of or applied to, in tiles of the tree's rows: where its tiles are, and
 /// what they are at first.
 class Columns {
  public:
-  /// `array` is cols x m; its tiles come from `source`, or are the identity's (no source), or are there already
-  /// (`present`).
-  Columns(const QrTree& tree, Array array, Index cols, std::optional<Operand> source, bool present = false);
+  /// `array` is cols x m; its tiles come from `source`, which is `whose`, or are the identity's (no source).
+  Columns(const QrTree& tree, Array array, Index cols, std::optional<Operand> source, Named named,
+          call::Whose whose = call::Whose::matrix);
 
   Index tiles() const { return ceil_div(cols_, width_); }
   Index width(Index j) const { return std::min(width_, cols_ - j * width_); }
@@ -34,6 +42,8 @@ class Columns {
   Array array_;
   Index cols_, width_;
   std::optional<Operand> source_;
+  Named named_;
+  call::Whose whose_;
   Index box_rows_ = 1, box_cols_ = 1;
   std::vector<bool> there_;
 };
@@ -42,8 +52,8 @@ class Columns {
 class QrTasks {
  public:
   /// `dropped`: reflectors are needed no more when the last column of tiles has seen them.
-  QrTasks(Graph& graph, const QrTree& tree, Reflectors reflectors, bool dropped)
-      : graph_(graph), tree_(tree), f_(std::move(reflectors)), dropped_(dropped) {}
+  QrTasks(Graph& graph, const QrTree& tree, Reflectors reflectors, bool dropped, Named named)
+      : graph_(graph), tree_(tree), f_(std::move(reflectors)), dropped_(dropped), named_(std::move(named)) {}
 
   /// One step of panel k of `a`, whose tiles become its reflectors; not `kept`: nobody applies them.
   void factor(Columns& a, Index k, const QrTree::Step& step, bool kept);
@@ -63,6 +73,7 @@ class QrTasks {
   const QrTree& tree_;
   Reflectors f_;
   bool dropped_;
+  Named named_;
 };
 
 }  // namespace flagstone::linalg

@@ -9,8 +9,8 @@ namespace flagstone::linalg {
 /// Cost: n³/3 + 2 n² m flops (complex: four times); the traffic of cholesky() and of one sweep, of two where X takes
 /// more than an eighth of the budget (an order, not another arithmetic). `diagonal`: where
 /// that of the factor is copied to. `checkpoint`: where its finished tiles are noted; they lie beside it then.
-void solve_definite(Graph& graph, const Operand& a, const Operand& b, const Array& x, const Array* diagonal = nullptr,
-                    const std::shared_ptr<Checkpoint>& checkpoint = nullptr);
+void solve_definite(Graph& graph, const std::string& who, const Operand& a, const Operand& b, const Array& x,
+                    const Array* diagonal = nullptr, const std::shared_ptr<Checkpoint>& checkpoint = nullptr);
 /// The same with shift I added to A, and L in `l`, which is kept.
 void factor_and_solve(Graph& graph, const Operand& a, const Operand& l, CholeskyOptions options, const Operand& b,
                       const Array& x, const Array* diagonal = nullptr);

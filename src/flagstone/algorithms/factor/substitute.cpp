@@ -22,16 +22,21 @@ constexpr Index rows_a_worker = 3;  // of tiles that go on side by side where ro
 struct Sweep {
   const char* who;
   Tiled T;
-  bool lower, unit;
+  bool lower, unit, turned;
   Tiled X;
   Index first, last;
   std::complex<double> alpha;         // what the right-hand sides are multiplied by, as they are first touched
   bool more;                          // whether another sweep changes X
   bool given;                         // whether B is the caller's: NaN and Inf are named, and not those of a sweep
+  bool looks;                         // whether T is: those of its triangle are
   const Array* kept = nullptr;        // where the diagonal goes
   std::function<Index(Index)> above;  // tiles of a column that are zero
 
   Index row(Index step) const { return lower ? step : T.rows() - 1 - step; }
+  call::Place place(Index i, Index k) const {
+    const Index tile = T(0, 0).rows();
+    return {who, i * tile, k * tile, call::Whose::matrix, turned};
+  }
 
   /// Rows of the steps [from, end), those before being final: column by column of T, so that these rows go on side by
   /// side.
@@ -40,12 +45,15 @@ struct Sweep {
       const Index k = row(step), at = k * T(0, 0).rows();
       const TriangularTile diagonal{T(k, k), lower ? Uplo::lower : Uplo::upper, unit};
       const Region copied = kept ? Region{*kept, {{at}, {diagonal.tile.rows()}}} : Region{};
+      if (looks && step >= from) look(graph, lower ? Part::lower : Part::upper, unit, T(k, k), place(k, k));
       for (Index c = first; c < last && step >= from && above(c) <= step; ++c)
-        trsm(graph, Side::left, diagonal, step == above(c) ? alpha : 1.0, again(X(k, c), more), {who, at, at},
+        trsm(graph, Side::left, diagonal, step == above(c) ? alpha : 1.0, again(X(k, c), more), place(k, k),
              kept && c == first ? &copied : nullptr);
-      for (Index left = std::max(step + 1, from); left < end; ++left)
+      for (Index left = std::max(step + 1, from); left < end; ++left) {
+        if (looks) look(graph, Part::all, false, T(row(left), k), place(row(left), k));
         for (Index c = first; c < last && above(c) <= step; ++c)
           gemm(graph, -1.0, T(row(left), k), X(k, c), step == above(c) ? alpha : 1.0, again(X(row(left), c)));
+      }
     }
   }
   /// Brings their right-hand sides in.
@@ -92,6 +100,7 @@ TriangularOperand adjoint(TriangularOperand x) {
   x.matrix.transpose = !x.matrix.transpose;
   x.matrix.conjugate = is_complex(x.matrix.array.dtype()) && !x.matrix.conjugate;
   x.lower = !x.lower;
+  x.turned = !x.turned;
   return x;
 }
 
@@ -165,12 +174,14 @@ void substitute(Graph& graph, const char* who, const std::vector<TriangularOpera
                         Tiled(factor.matrix, rows, rows),
                         factor.lower,
                         factor.unit,
+                        factor.turned,
                         Tiled({left[s]}, rows, cols),
                         first,
                         last,
                         begins ? options.alpha : 1.0,
                         !noted && s + 1 < factors.size(),
                         begins,
+                        begins && first == 0 && options.given,
                         begins && first == 0 ? options.diagonal : nullptr,
                         above};
       sweep.run(graph, begins ? B : Tiled({left[s - 1]}, rows, cols), beside, finished[s]);

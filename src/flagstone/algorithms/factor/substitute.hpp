@@ -15,7 +15,8 @@ namespace flagstone::linalg {
 struct TriangularOperand {
   Operand matrix;
   bool lower = true;
-  bool unit = false;  // ones on the diagonal, whatever is stored there
+  bool unit = false;    // ones on the diagonal, whatever is stored there
+  bool turned = false;  // op(T) is the transpose of what was given: errors name rows and columns of that
 };
 TriangularOperand adjoint(TriangularOperand x);
 
@@ -33,12 +34,15 @@ struct SubstituteOptions {
   /// Where finished rows of tiles are noted; x is not b then. Between two factors lies an array beside it, n x m.
   std::shared_ptr<Checkpoint> checkpoint = nullptr;
   bool saved = false;  // moves what it would with a checkpoint: a plan has none
+  /// The factors are the caller's: NaN and Inf of the first one's triangle are named, as it is first read.
+  bool given = false;
 };
 
 /// X := alpha Tₘ⁻¹ … T₁⁻¹ B. `x` is written whole, and is `b` itself or overlaps nothing that is read. The tiles are
 /// functions of shapes and dtype, so the bits are; the budget decides how many columns of X go through the sweeps
-/// together. A run throws PivotError with the first zero on a diagonal. Cost: n² m flops a factor (complex: four
-/// times); each factor's triangle is read once for every group of columns of X that fits into the budget, B once.
+/// together. A run throws PivotError with the first zero on a diagonal, or the place of a NaN or
+/// Inf in B. Cost: n² m flops a factor (complex: four times); each factor's triangle is read once for every group of
+/// columns of X that fits into the budget, B once.
 void substitute(Graph& graph, const char* who, const std::vector<TriangularOperand>& factors, const Operand& b,
                 const Array& x, const SubstituteOptions& options = {});
 /// A diagonal that is copied as its factor passes, of a solve that may go on: what a dead process saw of it, if any.

@@ -19,7 +19,7 @@ using kernel::Uplo;
 
 Op op_of(const TilePart& part) { return {part.transpose, part.conjugate}; }
 
-/// An operand that is changed: seen as its part says. Its conjugation is the maker's affair.
+/// An operand seen as its part says, but not conjugated: what is changed, and what is looked at.
 Tile turned_operand(const Call& call, std::size_t i, std::span<const Tile> tiles) {
   Tile tile = operand(call, i, tiles);
   if (!call.operands()[i].transpose) return tile;
@@ -30,8 +30,10 @@ Tile turned_operand(const Call& call, std::size_t i, std::span<const Tile> tiles
 
 void run_take(const Call& call, std::span<const Tile> tiles) {
   const Factor& form = call.value_as<Factor>();
-  const auto found = kernel::take(form.part, operand(call, 0, tiles), op_of(call.operands()[0]), call.alpha.real(),
-                                  turned_operand(call, 1, tiles));
+  const auto found = call.operands().size() == 1
+                         ? kernel::look(form.part, form.unit, turned_operand(call, 0, tiles))
+                         : kernel::take(form.part, operand(call, 0, tiles), op_of(call.operands()[0]),
+                                        call.alpha.real(), turned_operand(call, 1, tiles));
   if (!found || form.place.who.empty()) return;
   refuse_not_finite(form.place, found->row, found->col);
 }
@@ -105,6 +107,14 @@ Call take(Dtype dtype, Part part, TilePart from, double shift, TilePart to, Plac
   auto form = std::make_shared<Factor>();
   form->part = part, form->place = std::move(place);
   made.alpha = shift, made.value = std::move(form);
+  return made;
+}
+
+Call look(Dtype dtype, Part part, bool unit, TilePart from, Place place) {
+  Call made(Kernel::take, dtype, {std::move(from)});
+  auto form = std::make_shared<Factor>();
+  form->part = part, form->unit = unit, form->place = std::move(place);
+  made.value = std::move(form);
   return made;
 }
 

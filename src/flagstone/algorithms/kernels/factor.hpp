@@ -8,14 +8,15 @@
 
 namespace flagstone::call {
 
-/// What a tile is part of, for errors: the matrix, or right-hand sides.
-enum class Whose { matrix, right_sides };
+/// What a tile is part of, for errors: the matrix, right-hand sides, or what is made of them.
+enum class Whose { matrix, right_sides, result };
 
 /// Whose matrix a tile is part of, and where its first element lies: for errors that name a row, a column, a minor.
 struct Place {
   std::string who;  // "cholesky"; empty: nothing is looked for
   Index row = 0, col = 0;
   Whose whose = Whose::matrix;
+  bool turned = false;  // what was given is the transpose: rows are its columns
 };
 
 /// The value of these calls: what they take beside parts and scalars.
@@ -36,6 +37,9 @@ struct Factor : CallValue {
 /// PivotError with the place of the first NaN or Inf; index: the order of the least leading minor that has it, of
 /// right-hand sides the row, from 1.
 Call take(Dtype dtype, kernel::Part part, TilePart from, double shift, TilePart to, Place place);
+/// PivotError with the place of the first NaN or Inf in a tile, or in a triangle of it; `unit`: its diagonal does not
+/// count. A take to nowhere.
+Call look(Dtype dtype, kernel::Part part, bool unit, TilePart from, Place place);
 /// The named triangle of C := alpha op(A) op(A)ᴴ + beta C, of C as it is used (transposed, where its part says so).
 /// `scratch`: the access with room for a conjugated copy of A (kernel::herk_scratch), where one is needed.
 Call herk(Dtype dtype, kernel::Uplo uplo, double alpha, TilePart a, double beta, TilePart c,

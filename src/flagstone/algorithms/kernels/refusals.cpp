@@ -1,5 +1,6 @@
 // What kernels of factorizations find, in words; apart from the host's kernels, for another memory's.
 #include <algorithm>
+#include <utility>
 
 #include "flagstone/algorithms/kernels/factor.hpp"
 #include "flagstone/base/pivot_error.hpp"
@@ -8,10 +9,14 @@ namespace flagstone::call {
 
 void refuse_not_finite(const Place& place, Index row, Index col) {
   row += place.row, col += place.col;
+  if (place.turned) std::swap(row, col);
+  const std::string at = " has NaN or Inf at row " + std::to_string(row) + ", column " + std::to_string(col);
+  if (place.whose == Whose::result)
+    throw NumericalError(place.who + ": the result" + at +
+                         " and what was given has none: it is beyond the largest number; scale the matrix down.");
   const bool right = place.whose == Whose::right_sides;
-  throw PivotError(place.who + (right ? ": b" : ": the matrix") + " has NaN or Inf at row " + std::to_string(row) +
-                       ", column " + std::to_string(col) + "; replace such values first.",
-                   (right ? row : std::max(row, col)) + 1);
+  throw PivotError(place.who + (right ? ": b" : ": the matrix") + at + "; replace such values first.",
+                   (right ? row : std::max(row, col)) + 1, row, col);
 }
 
 void refuse_minor(const Place& place, Index minor) {

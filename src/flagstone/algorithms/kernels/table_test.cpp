@@ -162,6 +162,15 @@ void EveryKernel::check_take(Dtype dtype) {
     EXPECT_EQ(error.index, 203);
     EXPECT_THAT(error.what(), testing::HasSubstr("row 104, column 202"));
   }
+  try {  // looked at where it is, as it is seen; the place is of the transpose
+    host_kernels().run(call::look(dtype, kernel::Part::lower, true, {0, true, false, {{offset, offset}, {m, m}}},
+                                  {"test", 100, 200, call::Whose::matrix, true}),
+                       given);
+    FAIL();
+  } catch (const PivotError& error) {
+    EXPECT_EQ(error.row, 202);
+    EXPECT_EQ(error.col, 104);
+  }
 }
 
 namespace {

@@ -171,6 +171,20 @@ std::size_t Model::held_bytes() const {
   return chunks_held + leaves_held + label_at.size() * 4;
 }
 
+Index Model::leaves_for(Index k) const {
+  Index most = 1;
+  for (const auto& of_tree : leaves) {
+    std::vector<std::int32_t> sizes;
+    for (const auto& [first, n] : of_tree)
+      if (n > 0) sizes.push_back(n);
+    std::ranges::sort(sizes);
+    Index held = 0, number = 0;
+    for (auto size = sizes.begin(); size != sizes.end() && held < k; ++size) held += *size, ++number;
+    most = std::max(most, number);
+  }
+  return most;
+}
+
 BlockReader::BlockReader(const Model& model, const Block& block)
     : path_(model.path),
       features_(model.features),

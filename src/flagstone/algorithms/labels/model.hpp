@@ -53,6 +53,9 @@ struct Model : ModelParts {
   Index most_leaf = 0;  // labels of one leaf
   bool small() const { return scales.has_value(); }
   std::size_t held_bytes() const;
+  /// How many leaves of a tree have k labels together whichever they are, of the tree where it takes the most; all
+  /// where no number has.
+  Index leaves_for(Index k) const;
 
   void take_forest(std::vector<Chunk> table);
   void take_trees(const std::vector<Chunk>& table);

@@ -81,6 +81,8 @@ class Training {
   Grown grow() {
     tallies_ = count_labels(graph_, examples_, labels_);
     ++notes_.reads;
+    if (!graph_.planning() && tallies_.back().keys == 0)
+      throw ShapeError(examples_.who + ": Y has no label of any point; some are needed to learn from.");
     if (is_small()) fill_all();
     const Centroids centroids = label_centroids(graph_, examples_, tallies_, all_, options_.small);
     if (!is_small()) ++notes_.reads;

@@ -153,7 +153,7 @@ class Update {
     for (const Pair at : pairs) {
       if (options_.most > 0) clip(graph_, options_.most, again(computed(at), mirrored_within(at)));
       if (apart(at))
-        copy_lower(graph_, of_group(at, 0).region, computed(at).region);
+        take_over(at);
       else if (mirrored_within(at))
         finish_diagonal(computed(at));
       else if (at.row != at.col && options_.half == Half::both)
@@ -162,6 +162,13 @@ class Update {
       finished_.finish(C_(at.col, at.row).region.box);
     }
     finished_.offer();
+  }
+
+  /// A tile on the diagonal that was summed up beside C, whose own diagonal is real where C is Hermitian.
+  void take_over(Pair at) {
+    const MatrixTile sum = of_group(at, 0);
+    if (options_.hermitian && is_complex(c_out_.dtype())) mirror(graph_, true, sum, sum);
+    copy_lower(graph_, sum.region, computed(at).region);
   }
 
   /// Both triangles of a tile on the diagonal have the same bits; of a C that is stored by half, one is zero.

@@ -11,6 +11,7 @@ struct Operator {
   Index n = 0;
   /// Y += G X; X n x b of `dtype` given to block_krylov (later perhaps float64), Y n x b float64, both in memory.
   std::function<void(Graph&, const Array& x, const Array& y)> apply;
+  bool squares = false;  // G is AᵀA or A Aᵀ, whose numbers are squares of A's
 };
 
 /// A C-order float64 matrix somewhere in memory.

@@ -118,9 +118,7 @@ void BlockKrylovSchur::begin() {
 }
 
 void BlockKrylovSchur::apply() {
-  const Array& f = block_.zeroed();
-  op_.apply(graph_, block_.x(), f);
-  graph_.barrier();
+  units_.apply(graph_, op_, block_);
   ++applications_;
 }
 
@@ -200,8 +198,8 @@ std::vector<double> BlockKrylovSchur::known_values() const {
 }
 
 bool BlockKrylovSchur::done() {
-  const bool whole = next_ == 0;  // the basis is all there is
-  const bool sure = o_.block >= o_.k || whole;
+  const bool whole = next_ == 0;                               // the basis is all there is
+  const bool sure = (o_.block >= o_.k && !o_.start) || whole;  // who gives a start may give an invariant space
   if (graph_.planning()) {
     const int expected = schur_steps(o_, cut_.n) + (phase_ == Phase::look ? look_steps : 0);
     verified_ = sure;
@@ -329,9 +327,16 @@ void BlockKrylovSchur::look() {
   phase_ = Phase::look;
 }
 
+void SchurPairs::rescale() {
+  for (std::vector<double>* numbers : {&values, &residuals})
+    for (double& number : *numbers) number = std::ldexp(number, exponent);
+  exponent = 0;
+}
+
 SchurPairs BlockKrylovSchur::result() const {
   SchurPairs pairs;
-  pairs.applications = applications_, pairs.verified = verified_;
+  pairs.applications = applications_ + units_.beside(), pairs.verified = verified_;
+  pairs.exponent = units_.exponent();
   if (graph_.planning()) {
     pairs.values.assign(o_.k, 0.0), pairs.residuals = pairs.values, pairs.converged = true;
     return pairs;
@@ -378,9 +383,7 @@ std::vector<double> BlockKrylovSchur::residuals(const SchurPairs& pairs, const A
   for (Index from = 0; from < k; from += o_.block) {
     const Index width = std::min(o_.block, k - from);
     block_.load_columns(vectors, from, width);
-    const Array& f = block_.zeroed();
-    op_.apply(graph_, block_.x(), f);
-    graph_.barrier();
+    units_.apply(graph_, op_, block_);
     ++applications_;
     std::vector<double> values;
     if (!graph_.planning()) values.assign(pairs.values.begin() + from, pairs.values.begin() + from + width);

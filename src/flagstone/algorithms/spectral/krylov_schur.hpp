@@ -10,6 +10,7 @@
 #include "flagstone/algorithms/operator/operator.hpp"
 #include "flagstone/algorithms/spectral/orthonormal_block.hpp"
 #include "flagstone/algorithms/spectral/panel_basis.hpp"
+#include "flagstone/algorithms/spectral/units.hpp"
 #include "flagstone/algorithms/spectral/wanted.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
 
@@ -27,7 +28,7 @@ struct SchurOptions {
   Dtype dtype = Dtype::float64;  // or complex128
   int most = 0;                  // applications; more: not converged
   int passes = 0;                // exactly so many applications, whatever was reached; 0: until tol
-  bool verify = true;            // look for missed copies where the block is narrower than k
+  bool verify = true;            // look for missed copies where the block is narrower than k, or given
   double symmetry = 1e-10;       // of |xᴴAy - yᴴAx| ÷ ‖A‖: more is an error
   std::optional<Array> start;    // n x (at most block) of dtype: the first block's first columns
   Stages* stages = nullptr;      // where progress is saved: the basis itself is the checkpoint
@@ -47,6 +48,10 @@ struct SchurPairs {
   std::vector<double> values, residuals;  // in the order of `which`; residuals as the recurrence knows them
   int applications = 0;
   bool converged = false, verified = false;
+  int exponent = 0;  // values and residuals are those of G / 2^exponent (Units)
+
+  /// To those of G.
+  void rescale();
 };
 
 /// ‖A v - λ v‖ must be at most this: tol max(|λ|, eps^⅔ ‖A‖), or what rounding allows.
@@ -58,14 +63,14 @@ class BlockKrylovSchur {
 
   /// How tall columns are cut: the rows of panels are those of the vectors' chunks.
   static PanelCut cut_of(const SchurOptions& options, Index n);
-  /// ‖A‖, as far as it is known.
+  /// ‖A‖ in the units of the pairs, as far as it is known.
   double norm() const { return norm_; }
 
   /// Until k pairs are known to tol, or there were `most` applications.
   SchurPairs solve();
   /// out (n x k, in rows of whole panels or in memory) := the vectors. The basis is gone afterwards.
   void vectors(const SchurPairs& pairs, const Array& out);
-  /// ‖A v - λ v‖ of the pairs whose vectors are in `vectors`, measured: k / block more applications.
+  /// ‖A v - λ v‖ of the pairs whose vectors are in `vectors`, in their units, measured: k / block more applications.
   std::vector<double> residuals(const SchurPairs& pairs, const Array& vectors);
 
  private:
@@ -110,6 +115,7 @@ class BlockKrylovSchur {
   std::unique_ptr<FinishedTiles> tiles_;  // of it
   PanelBasis basis_;
   TallBlock block_;  // the block that is worked on: F, and X, what A is applied to
+  Units units_;
   Phase phase_ = Phase::solve;
   Index locked_ = 0;
   std::vector<double> locked_values_, locked_residuals_;

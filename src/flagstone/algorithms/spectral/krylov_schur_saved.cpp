@@ -26,6 +26,7 @@ void BlockKrylovSchur::list_parts(StateParts& parts) {
   parts.value("width", width_);
   parts.value("norm", norm_);
   block_.list_parts(parts);
+  units_.list_parts(parts);
 }
 
 std::string BlockKrylovSchur::name_of_basis(int generation) const { return "basis" + std::to_string(generation); }

@@ -13,14 +13,16 @@ namespace flagstone::spectral {
 namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
-// A direction that projection made so much shorter has as many digits less of its orthogonality: project it again.
+// A direction that projection, or a round of SVQB, had to make so much longer has as many digits less of its
+// orthogonality to the basis: project it again.
 constexpr double weak = 1e-2;
-constexpr int most_rounds = 12;
+constexpr int most_rounds = 20;
 
 /// One round of SVQB: F T has about orthonormal columns and F = (F T) back.
 struct Round {
   SmallMatrix turn, back;
   bool close = false;  // F was orthonormal but for a few digits: behind this round it is to rounding
+  bool loses = false;  // directions of F were so weak that what it had of the basis grew with them
 };
 
 /// From F's Gram matrix. Columns of length up to `noise` are left out, those that stay are scaled to length one: an
@@ -41,6 +43,7 @@ Round svqb(const SmallMatrix& gram, double noise) {
   Round round{SmallMatrix(gram.dtype(), n, m), SmallMatrix(gram.dtype(), m, n)};
   const double least = static_cast<double>(m) * eps * (m > 0 ? found.values.back() : 0.0);
   round.close = m == n && (m == 0 || found.values[0] > 0.5);
+  round.loses = m > 0 && found.values[0] < weak * weak;
   for (Index j = 0; j < m; ++j) {
     const double root = std::sqrt(std::max(found.values[j], least));
     for (Index i = 0; i < m; ++i) {
@@ -228,7 +231,7 @@ TallBlock::Next TallBlock::orthonormalise(const PanelBasis& v, Index width, cons
   SmallMatrix g = gram, r = SmallMatrix::identity(cut_.dtype, width);
   double longest = 0;
   for (Index j = 0; j < width; ++j) longest = std::max(longest, std::sqrt(std::max(0.0, g(j, j).real())));
-  bool random = false;
+  bool random = false, clean = true;  // clean: orthogonal to V but for a few roundings
   int projections = 0;
   for (int rounds = 0; rounds < most_rounds; ++rounds) {
     if (!g.finite()) throw NumericalError(who_ + ": what A was applied to gave NaN or Inf; A may hold some.");
@@ -240,6 +243,7 @@ TallBlock::Next TallBlock::orthonormalise(const PanelBasis& v, Index width, cons
     g = turn(v, width, round.turn);
     width = round.turn.cols();
     bool again = !round.close || dropped;
+    clean = clean && !round.loses;
     if (width < wanted) {
       refill(v, width, wanted);
       SmallMatrix wider(r.dtype(), wanted, r.cols());
@@ -248,9 +252,11 @@ TallBlock::Next TallBlock::orthonormalise(const PanelBasis& v, Index width, cons
     }
     double shortest = longest;
     for (Index i = 0; i < r.rows() && !random; ++i) shortest = std::min(shortest, r.row_norm(i));
-    if (projections < (random ? 2 : shortest < weak * longest ? 1 : 0)) {
-      ++projections, again = true;
+    const bool due = projections < (random ? 2 : shortest < weak * longest ? 1 : 0);
+    if (due || (!again && !clean)) {
+      ++projections, clean = again = true;
       g = project(v, width).outside;
+      for (Index j = 0; j < width; ++j) clean = clean && g(j, j).real() > weak * weak;
     }
     if (!again) return {width, r};
   }

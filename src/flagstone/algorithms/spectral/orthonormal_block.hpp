@@ -15,6 +15,7 @@ class TallBlock {
   /// For the operator: X, and F zeroed. Everything before is done, everything behind sees new handles.
   const Array& x() const { return x_; }
   const Array& zeroed();
+  const Array& f() const { return f_; }
   /// F := random numbers, no two calls the same.
   void randomise();
   /// F[:, :columns] := what the caller gave.

@@ -3,15 +3,17 @@
 #include "flagstone/algorithms/stencil/field/states.hpp"
 #include "flagstone/algorithms/stencil/mesh_run.hpp"
 #include "flagstone/algorithms/stencil/scheme.hpp"
+#include "flagstone/algorithms/stencil/skewed/tile_memory.hpp"
 
 namespace flagstone::stencil {
 
 Scheme run_scheme(Graph& graph, std::shared_ptr<const Problem> problem, Scheme scheme) {
   if (scheme.method == Method::al3) {
     const Axes unit = result_units(*problem);
-    const Skewed done = run_skewed(graph, std::move(problem), scheme.skewed, unit);
+    const Skewed done = run_skewed(graph, problem, scheme.skewed, unit);
     scheme.read = done.moved.read + done.moved.given, scheme.written = done.moved.written;
     scheme.updates = done.moved.updates, scheme.steps = done.steps;
+    scheme.scratch_bytes = done.scratch + saved_bytes(*problem);
     return scheme;
   }
   scheme.steps = scheme.method == Method::al4 ? run_wavefront(graph, std::move(problem), scheme.wavefront)

@@ -52,9 +52,10 @@ Scheme Prices::of(const SkewedScheme& skewed, std::uint64_t bytes) const {
     const Counts counts = skewed_counts(problem_, skews, depth, first, last);
     // Operands and results travel whole, the working pair where it is not held.
     const double operands = first ? std::min(counts.read, field) : 0, results = last ? field : 0;
+    const double images = first ? 0 : static_cast<double>(problem_.order()) * skews.images(skews.levels(depth));
     const auto all = static_cast<double>(number);
-    scheme.read += all * (counts.given + operands + away * (counts.read - operands));
-    scheme.written += all * (results + away * (counts.written - results));
+    scheme.read += all * (counts.given + operands + away * (counts.read + images - operands));
+    scheme.written += all * (results + away * (counts.written + images - results));
     scheme.updates += all * counts.updates;
   };
   const Index longer = each.longer(), number = each.number();

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "flagstone/base/thread.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 
 namespace flagstone::subspace {
@@ -112,7 +113,7 @@ Rehearsal rehearse(const BlockSource& h, const BlockLayout& z, const Runs& runs,
   };
   {
     std::vector<std::jthread> others;
-    for (int w = 1; w < workers; ++w) others.emplace_back(part, w);
+    for (int w = 1; w < workers; ++w) others.push_back(start_thread<std::jthread>([&part, w] { part(w); }));
     part(0);
   }
   Rehearsal made;

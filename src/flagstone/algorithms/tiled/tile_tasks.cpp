@@ -120,6 +120,16 @@ void take(Graph& graph, Part which, const MatrixTile& from, double shift, const 
   graph.add(std::move(task));
 }
 
+void look(Graph& graph, Part which, bool unit, const MatrixTile& a, call::Place place) {
+  const Dtype dtype = a.array().dtype();
+  TaskSpec task;
+  task.name = "look";
+  task.accesses = {read(a.region)};
+  task.cost.bytes_touched = static_cast<double>(a.rows() * a.cols()) * static_cast<double>(size_of(dtype));
+  task.calls.push_back(call::look(dtype, which, unit, part(0, a), std::move(place)));
+  graph.add(std::move(task));
+}
+
 void herk(Graph& graph, double alpha, const MatrixTile& a, double beta, const MatrixTile& c) {
   const Dtype dtype = c.array().dtype();
   std::vector<Access> accesses{read(a.region), changed(beta == 0.0 ? write(c.region) : update(c.region), c)};

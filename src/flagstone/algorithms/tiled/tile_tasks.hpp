@@ -31,6 +31,8 @@ TriangularTile adjoint(TriangularTile x);
 /// To := op(From), or a triangle of it and zeros, of the tile itself too; `shift` is added to its diagonal. PivotError
 /// with the place of a NaN or Inf, counted from `place`, where that names somebody.
 void take(Graph& graph, Part part, const MatrixTile& from, double shift, const MatrixTile& to, call::Place place);
+/// PivotError with the place of a NaN or Inf in A, whose first element is at `place`.
+void look(Graph& graph, Part part, bool unit, const MatrixTile& a, call::Place place);
 /// The place of a tile of right-hand sides, or of the solution that it becomes; `x` is not transposed.
 call::Place right_side(std::string who, const MatrixTile& x);
 /// The lower triangle of C := alpha A Aᴴ + beta C. Cost: rows² depth flops (four times as many complex ones).

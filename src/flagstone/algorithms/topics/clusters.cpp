@@ -120,7 +120,8 @@ Directions find_directions(Graph& graph, const sparse::CsrOperand& b, const Isle
   const Shape basis = spectral::PanelBasis::shape(spectral::BlockKrylovSchur::cut_of(o.solver, words));
   places.push_back({"basis", o.solver.hold_basis ? "memory" : "disk", 8 * static_cast<std::uint64_t>(count(basis))});
   spectral::BlockKrylovSchur iteration(graph, op, spectral::saving(o, stages));
-  const spectral::SchurPairs pairs = iteration.solve();
+  spectral::SchurPairs pairs = iteration.solve();
+  pairs.rescale();
   Directions found{graph.allocate({words, k}, Dtype::float64), pairs.values, pairs.applications};
   iteration.vectors(pairs, found.vectors);
   graph.barrier();
@@ -226,6 +227,14 @@ void move_in_all_words(Graph& graph, const cluster::PointsInput& points, const A
   made.placed.push_back({"centers", "memory", bytes});
 }
 
+/// Refuses counts so small that thresholds, of 1 at least, leave no document anything.
+void check_some(const Corpus& corpus, const Array& weights) {
+  const auto* there = elements<std::uint8_t>(weights);
+  if (std::any_of(there, there + corpus.rows(), [](std::uint8_t one) { return one > 0; })) return;
+  throw ShapeError("topics: counts of a document add up to " + std::to_string(corpus.average()) +
+                   " on average and no word comes to 1 when rounded; multiply them (X * 100).");
+}
+
 }  // namespace
 
 void list_parts(StateParts& parts, Clusters& clusters) {
@@ -271,6 +280,7 @@ Clusters find_clusters(Graph& graph, const Corpus& corpus, const Array& threshol
   const Array weights = graph.allocate({corpus.rows()}, Dtype::uint8);
   cluster::PointsInput points = points_of(b, weights);
   points.onto = subspace_of(graph, b, found.vectors, weights, options.where.projection, made.placed);
+  if (!graph.planning()) check_some(corpus, weights);
   const cluster::LloydOptions lloyds{options.projected_iterations, 0};
   cluster::Progress progress;
   const Array centres = stages.once(

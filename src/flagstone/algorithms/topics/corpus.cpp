@@ -61,10 +61,13 @@ Array Corpus::measure(Graph& graph) const {
                        {{sparse::Fold::sum, true, lengths}, {sparse::Fold::counts, false, columns}});
   graph.barrier();
   if (graph.planning()) return lengths;
-  const auto* sums = elements<double>(columns);
+  const auto *sums = elements<double>(columns), *length = elements<double>(lengths);
   for (Index w = 0; w < words(); ++w) {
-    if (!std::isfinite(sums[w]))
-      throw NumericalError("topics: the counts of word " + std::to_string(w) + " are not all finite; replace them.");
+    if (!std::isfinite(sums[w])) {
+      const auto* bad = std::find_if(length, length + rows(), [](double sum) { return !std::isfinite(sum); });
+      throw NumericalError("topics: X has NaN or Inf, in row " + std::to_string(bad - length) + " and in column " +
+                           std::to_string(w) + " first; finite counts are needed, replace them.");
+    }
     if (sums[words() + w] < 0)
       throw ShapeError("topics: word " + std::to_string(w) + " has the count " + std::to_string(sums[words() + w]) +
                        "; counts of 0 or more are needed.");

@@ -112,12 +112,12 @@ struct CountPairs final : PanelPass {
   static constexpr double seconds = 3e-9;
   std::shared_ptr<const std::vector<Index>> first, slots;  // of each word its first slot; slots: topic · n + place
   Index n = 0;
-  int pairs = -1;
+  int pairs = -1, documents = -1;
 
   void rows(std::span<const Tile> tiles, std::byte*, Index, const kernel::CsrRows& step) const {
     auto* to = at<double>(tiles, pairs);
     std::vector<Index> found;
-    Index open = 0;
+    Index open = 0, last = -1;
     const auto close = [&] {
       std::sort(found.begin(), found.end());
       for (std::size_t i = 0; i < found.size(); ++i)
@@ -128,6 +128,7 @@ struct CountPairs final : PanelPass {
     each_value<float>(step, [&](Index row, Index word, float value) {
       if (row != open) close();
       open = row;
+      if (value > 0 && row != last) ++*at<double>(tiles, documents), last = row;
       const auto w = static_cast<std::size_t>(word);
       for (Index s = (*first)[w]; value > 0 && s < (*first)[w + 1]; ++s)
         found.push_back((*slots)[static_cast<std::size_t>(s)]);
@@ -197,11 +198,14 @@ void count_pairs(Graph& graph, const sparse::CsrOperand& x, const std::vector<In
   for (std::size_t w = 1; w < first->size(); ++w) (*first)[w] += (*first)[w - 1];
   std::vector<Index> next(first->begin(), first->end() - 1);
   for (Index s = 0; s < all; ++s) (*slots)[next[static_cast<std::size_t>(tops[static_cast<std::size_t>(s)])]++] = s;
-  const Array counts = graph.allocate({all, n}, Dtype::float64);
+  const Array counts = graph.allocate({all, n}, Dtype::float64), documents = graph.allocate({1, 1}, Dtype::float64);
   add_pass<CountPairs>(graph, x, Dtype::float32, 0, [&](CountPairs& pass) {
     pass.first = first, pass.slots = slots, pass.n = n, pass.pairs = pass.add_reduce(counts);
+    pass.documents = pass.add_reduce(documents);
   });
-  if (!graph.planning()) pairs.assign(elements<double>(counts), elements<double>(counts) + all * n);
+  if (graph.planning()) return;
+  pairs.assign(elements<double>(counts), elements<double>(counts) + all * n);
+  pairs.push_back(*elements<double>(documents));
 }
 
 }  // namespace flagstone::topics

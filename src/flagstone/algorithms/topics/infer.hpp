@@ -22,7 +22,8 @@ struct Completion {
 /// M := (1 − 1e-4) M + 1e-4 / V), the likelihood is the second's. One read.
 void complete_documents(Graph& graph, const Documents& x, const Array& topics, Completion& result);
 
-/// pairs (k x n x n, float64) := in how many documents both words are, of each topic's n (`tops`, k x n words).
+/// pairs (k x n x n, float64) := in how many documents both words are, of each topic's n (`tops`, k x n words); behind
+/// them how many documents have words at all.
 void count_pairs(Graph& graph, const sparse::CsrOperand& x, const std::vector<Index>& tops, Index n,
                  std::vector<double>& pairs);
 

@@ -167,6 +167,17 @@ TEST_P(Kernels, HerkUpdatesOneTriangleForEveryOp) {
     }
 }
 
+TEST_P(Kernels, LookPassesOverAUnitDiagonal) {
+  for (const bool by_rows : {true, false})
+    for (const Part part : {Part::lower, Part::upper}) {
+      Owned x(9, 9, GetParam(), by_rows);
+      x.fill(random_);
+      for (Index i = 0; i < 9; ++i) reference::set(x.tile, i, i, nan);
+      EXPECT_FALSE(look(part, true, x.tile));
+      EXPECT_TRUE(look(part, false, x.tile));
+    }
+}
+
 TEST_P(Kernels, TakeBringsATriangleShiftedAndFindsWhatIsNotFinite) {
   const Dtype dtype = GetParam();
   for (const bool from_rows : {true, false})
@@ -183,6 +194,7 @@ TEST_P(Kernels, TakeBringsATriangleShiftedAndFindsWhatIsNotFinite) {
               if (i != j && !counts(i, j))
                 op.transpose ? reference::set(from.tile, j, i, nan) : reference::set(from.tile, i, j, nan);
           ASSERT_FALSE(take(part, from.tile, op, 2, to.tile));
+          if (!op.transpose) ASSERT_FALSE(look(part, false, from.tile));
           for (Index i = 0; i < m; ++i)
             for (Index j = 0; j < n; ++j) {
               const Wide want = i == j || counts(i, j)
@@ -199,6 +211,11 @@ TEST_P(Kernels, TakeBringsATriangleShiftedAndFindsWhatIsNotFinite) {
             ASSERT_TRUE(found);
             EXPECT_EQ(found->row, row);
             EXPECT_EQ(found->col, col);
+            if (op.transpose) continue;
+            const auto seen = look(part, false, from.tile), strict = look(part, part != Part::all, from.tile);
+            ASSERT_TRUE(seen && strict);
+            EXPECT_EQ(std::pair(seen->row, seen->col), std::pair(row, col));
+            EXPECT_EQ(std::pair(strict->row, strict->col), std::pair(row, col));
           }
         }
 }

@@ -15,9 +15,10 @@ template <class Real>
 bool all_finite(const Real* values, Index n) {  // by their exponents: a loop that is vectorized
   using Bits = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
   constexpr Bits exponent = std::bit_cast<Bits>(std::numeric_limits<Real>::infinity());
-  Bits bad = 0;
-  for (Index i = 0; i < n; ++i) bad |= static_cast<Bits>((std::bit_cast<Bits>(values[i]) & exponent) == exponent);
-  return bad == 0;
+  constexpr Bits least = exponent & (~exponent + 1);
+  Bits carried = 0;  // to the bit of the sign, by an exponent of ones
+  for (Index i = 0; i < n; ++i) carried |= (std::bit_cast<Bits>(values[i]) & exponent) + least;
+  return carried >> (8 * sizeof(Bits) - 1) == 0;
 }
 
 /// Rows [first, last) of column j, by columns, belong to the part.
@@ -29,6 +30,19 @@ Rows rows_of(Part part, const ColumnView& view, Index j) {
   if (part == Part::all) return {0, view.rows};
   const bool lower = (part != Part::upper) != view.turned;
   return lower ? Rows{std::min<Index>(j, view.rows), view.rows} : Rows{0, std::min<Index>(j + 1, view.rows)};
+}
+
+/// The first element among rows [first, last) of column j that is NaN or Inf.
+template <class T>
+std::optional<Element> first_bad(const ColumnView& view, Index j, Index first, Index last) {
+  using Real = decltype(std::real(T{}));
+  constexpr Index parts = sizeof(T) / sizeof(Real);
+  const Real* const run = reinterpret_cast<const Real*>(view.as<T>() + j * view.ld + first);
+  if (all_finite(run, parts * (last - first))) return {};
+  Index i = 0;
+  while (all_finite(run + i, 1)) ++i;
+  i = first + i / parts;
+  return view.turned ? Element{j, i} : Element{i, j};
 }
 
 }  // namespace
@@ -43,25 +57,33 @@ std::optional<Element> take(Part part, const Tile& from, Op op, double shift, co
   if (source.data != to.data) rearrange(source, to);
   return visit_blas_type(to.dtype, [&]<class T>(T) -> std::optional<Element> {
     using Real = decltype(std::real(T{}));
-    constexpr Index parts = sizeof(T) / sizeof(Real);
     std::optional<Element> found;
     for (Index j = 0; j < view.cols; ++j) {
       T* const column = view.as<T>() + j * view.ld;
       const auto [first, last] = rows_of(part, view, j);
       std::fill(column, column + first, T{});
       std::fill(column + last, column + view.rows, T{});
-      if constexpr (parts == 2)
+      if constexpr (sizeof(T) == 2 * sizeof(Real))
         if (op.conjugate)
           for (Index i = first; i < last; ++i) column[i] = std::conj(column[i]);
       if (j < view.rows) column[j] = part == Part::unit_lower ? T{1} : column[j] + static_cast<Real>(shift);
-      Real* const run = reinterpret_cast<Real*>(column + first);
-      if (found || all_finite(run, parts * (last - first))) continue;
-      Index i = 0;
-      while (all_finite(run + i, 1)) ++i;
-      i = first + i / parts;
-      found = view.turned ? Element{j, i} : Element{i, j};
+      if (!found) found = first_bad<T>(view, j, first, last);
     }
     return found;
+  });
+}
+
+std::optional<Element> look(Part part, bool unit, const Tile& x) {
+  const ColumnView view = column_view("look", x);
+  const bool lower = (part == Part::lower) != view.turned;
+  return visit_blas_type(x.dtype, [&]<class T>(T) -> std::optional<Element> {
+    for (Index j = 0; j < view.cols; ++j) {
+      auto [first, last] = rows_of(part, view, j);
+      if (unit && lower) first = std::min<Index>(j + 1, view.rows);
+      if (unit && !lower) last = std::min<Index>(j, view.rows);
+      if (const auto found = first_bad<T>(view, j, first, last)) return found;
+    }
+    return {};
   });
 }
 

@@ -14,7 +14,7 @@ void enter(Reached* beam, Index width, Reached one) {
   beam[at] = one;
 }
 
-void LabelSums::take(Index k, float divisor, std::int32_t* labels, float* scores) {
+Index LabelSums::take(Index k, std::int32_t* labels, float* scores) {
   const auto before = [this](std::int32_t a, std::int32_t b) {
     return sums_[a] > sums_[b] || (sums_[a] == sums_[b] && a < b);
   };
@@ -22,10 +22,11 @@ void LabelSums::take(Index k, float divisor, std::int32_t* labels, float* scores
   std::partial_sort(touched_.begin(), touched_.begin() + found, touched_.end(), before);
   for (Index j = 0; j < k; ++j) {
     labels[j] = j < found ? touched_[static_cast<std::size_t>(j)] : -1;
-    scores[j] = j < found ? sums_[labels[j]] / divisor : 0;
+    scores[j] = j < found ? sums_[labels[j]] : untouched;
   }
-  for (const std::int32_t label : touched_) sums_[label] = 0;
+  for (const std::int32_t label : touched_) sums_[label] = untouched;
   touched_.clear();
+  return found;
 }
 
 }  // namespace flagstone::kernel

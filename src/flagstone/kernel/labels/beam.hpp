@@ -1,6 +1,8 @@
 #pragma once
 // The best nodes of a level, and the best labels of a forest.
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "flagstone/base/shape.hpp"
@@ -30,15 +32,18 @@ void enter(Reached* beam, Index width, Reached one);
 /// Scores of labels, added up and given away best first.
 class LabelSums {
  public:
-  /// `sums`: one a label, all 0 between two points.
+  static constexpr float untouched = -std::numeric_limits<float>::infinity();
+  /// `sums`: one a label, all `untouched` between two points.
   LabelSums(float* sums, std::vector<std::int32_t>& touched) : sums_(sums), touched_(touched) {}
-  /// `score` > 0.
   void add(std::int32_t label, float score) {
-    if (sums_[label] == 0) touched_.push_back(label);
-    sums_[label] += score;
+    const float own = std::max(score, -std::numeric_limits<float>::max());
+    if (sums_[label] == untouched)
+      touched_.push_back(label), sums_[label] = own;
+    else
+      sums_[label] += own;
   }
-  /// labels, scores: the k best, divided; then -1 and 0. Ties by number.
-  void take(Index k, float divisor, std::int32_t* labels, float* scores);
+  /// labels, scores: the k best sums; then -1 and `untouched`. Ties by number. Returns how many there are.
+  Index take(Index k, std::int32_t* labels, float* scores);
 
  private:
   float* sums_;

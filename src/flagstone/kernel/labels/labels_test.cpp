@@ -222,23 +222,24 @@ TEST(Beam, TheSameStayInAnyOrder) {
 
 TEST(LabelSums, AreThoseOfAMap) {
   std::mt19937 random(4);
-  std::vector<float> sums(50);
+  std::vector<float> sums(50, LabelSums::untouched);
   std::vector<std::int32_t> touched;
   LabelSums best(sums.data(), touched);
   for (const int entries : {0, 2, 200}) {
     std::map<std::int32_t, float> expected;
     for (int e = 0; e < entries; ++e) {
       const auto label = static_cast<std::int32_t>(random() % 50);
-      const float score = static_cast<float>(1 + random() % 3);
+      const float score = static_cast<float>(random() % 3) - 1;  // 0 and less are scores, too
       best.add(label, score), expected[label] += score;
     }
     std::vector<std::int32_t> labels(6);
     std::vector<float> scores(6);
-    best.take(6, 2, labels.data(), scores.data());
+    const Index found = best.take(6, labels.data(), scores.data());
     const auto wanted = reference::best_sums(expected, 6);
+    EXPECT_EQ(found, static_cast<Index>(wanted.size()));
     for (std::size_t j = 0; j < 6; ++j) {
       EXPECT_EQ(labels[j], j < wanted.size() ? wanted[j].first : -1);
-      EXPECT_EQ(scores[j], j < wanted.size() ? wanted[j].second / 2 : 0);
+      EXPECT_EQ(scores[j], j < wanted.size() ? wanted[j].second : LabelSums::untouched);
     }
   }
 }

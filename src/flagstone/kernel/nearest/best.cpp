@@ -12,18 +12,29 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+/// Of a pair the same from either side. Of rows whose product leaves float64's range each element is scaled first.
+double cosine(const Points& q, Index i, const Points& x, Index j, double product) {
+  const double a = q.scales[i], b = x.scales[j];
+  if (std::isnormal(product)) {
+    const auto [less, more] = std::minmax(a, b);
+    return product * more * less;
+  }
+  double sum = 0;
+  for (Index l = 0; l < q.d; ++l) sum += (q.row(i)[l] * a) * (x.row(j)[l] * b);
+  return sum;
+}
+
 double key_of(Metric metric, const Points& q, Index i, const Points& x, Index j) {
   const RowTable& loops = row_loops();
   if (metric == Metric::euclidean) return loops.distance(q.row(i), 1, x.row(j), 1, q.d);
   const double product = loops.product(q.row(i), x.row(j), q.d);
   if (metric == Metric::inner) return -product;
-  const auto [less, more] = std::minmax(q.scales[i], x.scales[j]);  // of a pair the same from either side
-  return 1 - product * more * less;
+  return std::max(0.0, 1 - cosine(q, i, x, j, product));  // rounding orders no rows that are parallel
 }
 
 /// What users see of a key.
 double told(Metric metric, double key) {
-  return metric == Metric::euclidean ? std::sqrt(key) : metric == Metric::inner ? -key : std::max(0.0, key);
+  return metric == Metric::euclidean ? std::sqrt(key) : metric == Metric::inner ? -key : key;
 }
 
 /// A key as a score: what half ‖x‖² - q·x is where the pair has it.

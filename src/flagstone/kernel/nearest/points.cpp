@@ -81,8 +81,7 @@ Index first_bad(const double* x, Index n) {
 
 double score_error(Index d, double length_x, double length_c) {
   constexpr double unit = 0x1p-24;
-  const double n = static_cast<double>(d), grown = std::min(n, 4 * std::sqrt(n)) + 4;
-  return unit * (grown * length_x * length_c + 4 * length_c * length_c) + 1e-37;
+  return unit * ((static_cast<double>(d) + 4) * length_x * length_c + 4 * length_c * length_c) + 1e-37;
 }
 
 }  // namespace flagstone::kernel

@@ -34,8 +34,9 @@ double inverse_length(const double* x, Index n, double square);
 Index first_bad(const double* x, Index n);
 
 /// By how much half ‖c‖² - x·c, computed in float32 of rounded points, may miss what it stands for; lengths of x and c
-/// after the shift. Rounding errors of sums of d terms grow like √d (Higham and Mary, SIAM J. Sci. Comput. 41, 2019,
-/// with λ = 4), at most like d; four more units for the points, and for what is done with the sum.
+/// after the shift. Sums of d terms may miss by a unit a term: of equal terms all roundings of a binade have one sign,
+/// so errors do grow like d, and not like √d as those of rows at random. Four more units for the points, and for what
+/// is done with the sum.
 double score_error(Index d, double length_x, double length_c);
 /// Beyond it float32 may overflow: such pairs are decided in float64.
 inline constexpr double most_length = 1e17;

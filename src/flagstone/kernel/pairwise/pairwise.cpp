@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -36,6 +37,17 @@ double length_of(const PointKernel& kernel, std::size_t k) {
   return kernel.length.empty() ? 1 : kernel.length[kernel.length.size() == 1 ? 0 : k];
 }
 
+/// The power of two that brings the largest of a point's coordinates near 1: no cosine changes by it, to the bit, and
+/// no square is out of range.
+template <class T>
+double power_near_one(const std::byte* row, Index depth, Index stride) {
+  double largest = 0;
+  for (Index k = 0; k < depth; ++k)
+    largest = std::max(largest, std::abs(static_cast<double>(*reinterpret_cast<const T*>(row + k * stride))));
+  if (largest == 0 || !std::isfinite(largest)) return 1;
+  return std::ldexp(1.0, -std::clamp(std::ilogb(largest), -1022, 1022));
+}
+
 /// The coordinates of points [first, first + points) of a tile in float64, scaled: coordinate k of point p lands at
 /// to[p / group * depth * group + k * group + p % group]. Points up to a whole group are zeros.
 void pack(const PointKernel& kernel, const Tile& from, Index first, Index points, Index group, double* to) {
@@ -46,6 +58,8 @@ void pack(const PointKernel& kernel, const Tile& from, Index first, Index points
     for (Index p = 0; p < ceil_div(points, group) * group; ++p) {
       double* at = to + p / group * depth * group + p % group;
       const std::byte* row = from.data + (first + p) * from.strides[0];
+      const double power =
+          kernel.value == PairValue::cosine && p < points ? power_near_one<T>(row, depth, from.strides[1]) : 1;
       for (Index k = 0; k < depth; ++k) {
         if (p >= points) {
           at[k * group] = 0;
@@ -54,7 +68,7 @@ void pack(const PointKernel& kernel, const Tile& from, Index first, Index points
         auto x = static_cast<double>(*reinterpret_cast<const T*>(row + k * from.strides[1]));
         const auto coordinate = static_cast<std::size_t>(k);
         if (scaled && !kernel.centre.empty()) x -= kernel.centre[coordinate];
-        at[k * group] = scaled ? x / length_of(kernel, coordinate) : x;
+        at[k * group] = scaled ? x / length_of(kernel, coordinate) : x * power;
       }
     }
   });

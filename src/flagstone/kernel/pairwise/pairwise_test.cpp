@@ -55,6 +55,22 @@ TEST(Pairs, AreTheirFormulas) {
       }
 }
 
+TEST(Pairs, TheCosineKnowsNoSizes) {
+  const Index n = 21, d = 3;
+  const PointKernel kernel{.value = PairValue::cosine};
+  auto x = points(n, d, 4);
+  const auto wanted = matrix(kernel, tile_of(x.data(), {n, d}), tile_of(x.data(), {n, d}));
+  constexpr int powers[] = {1020, -1000, 500, -500, 0, 90, -600};
+  for (Index i = 0; i < n * d; ++i) {
+    double& value = x[static_cast<std::size_t>(i)];
+    value = std::ldexp(value, powers[static_cast<std::size_t>(i / d) % std::size(powers)]);
+  }
+  ASSERT_EQ(matrix(kernel, tile_of(x.data(), {n, d}), tile_of(x.data(), {n, d})), wanted);
+  for (double& value : x) value = std::numeric_limits<double>::denorm_min();
+  for (const double value : matrix(kernel, tile_of(x.data(), {n, d}), tile_of(x.data(), {n, d})))
+    ASSERT_DOUBLE_EQ(value, 1);
+}
+
 TEST(Pairs, FollowFromTheirPointsAlone) {
   const Index n = 141;
   for (const PairValue value : all_values)

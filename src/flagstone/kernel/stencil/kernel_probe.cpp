@@ -11,6 +11,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/base/real_types.hpp"
+#include "flagstone/base/thread.hpp"
 #include "flagstone/kernel/stencil/edges.hpp"
 
 namespace flagstone::kernel {
@@ -113,7 +114,8 @@ double rate(const ProbedKernel& probed, std::uint64_t most, int threads, double 
   };
   {
     std::vector<std::jthread> others;
-    for (int thread = 1; thread < threads; ++thread) others.emplace_back(measure, thread);
+    for (int thread = 1; thread < threads; ++thread)
+      others.push_back(start_thread<std::jthread>([&measure, thread] { measure(thread); }));
     measure(0);
   }
   double all = 0;

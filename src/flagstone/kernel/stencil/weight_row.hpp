@@ -21,6 +21,10 @@ struct WeightRow {
 };
 using WeightRowLoop = void (*)(const WeightRow&);
 
+/// The next values of a complex row of n points, of forms with coefficients; `sums`: W(u), one point after the other.
+/// Products are (ac - bd, ad + bc), every operation rounds once.
+void finish_complex_row(Dtype dtype, WeightsForm form, const WeightRow& row, const std::byte* sums);
+
 WeightRowLoop weight_row_baseline(Dtype dtype, WeightsForm form);
 WeightRowLoop weight_row_avx2(Dtype dtype, WeightsForm form);
 WeightRowLoop weight_row_avx512(Dtype dtype, WeightsForm form);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/real_types.hpp"
 #include "flagstone/kernel/stencil/weight_row.hpp"
@@ -22,14 +23,18 @@ WeightRowLoop chosen(Dtype dtype, WeightsForm form) {
   return weight_row_baseline(dtype, form);
 }
 
-/// A complex field is one of real numbers, two a point: weights are real, so both parts go their own ways.
+/// W(u) of a complex field is one of real numbers, two a point: weights are real, so both parts go their own ways. With
+/// coefficients they belong together: W(u) of some points first, then what the form makes of it.
 class WeightsKernel final : public PlaneKernel {
  public:
   WeightsKernel(Dtype dtype, WeightsForm form, std::vector<WeightedNeighbour> neighbours)
       : item_(static_cast<Index>(size_of(dtype))),
         real_(real_part_of(dtype)),
         parts_(is_complex(dtype) ? 2 : 1),
-        loop_(chosen(real_, form)) {
+        together_(is_complex(dtype) && form != WeightsForm::sum && form != WeightsForm::swing),
+        dtype_(dtype),
+        form_(form),
+        loop_(chosen(real_, together_ ? WeightsForm::sum : form)) {
     if (!loop_) throw ShapeError("stencil: weights of " + std::string(name_of(dtype)) + " have no such form.");
     std::sort(neighbours.begin(), neighbours.end(), [](auto& a, auto& b) { return a.offset < b.offset; });
     std::vector<bool> taken(neighbours.size());
@@ -50,31 +55,43 @@ class WeightsKernel final : public PlaneKernel {
 
   void run(const PlaneCall& call, std::byte* scratch) const override {
     auto* const terms = reinterpret_cast<const std::byte**>(scratch);
+    std::byte* const sums = scratch + terms_bytes();
+    const Index longest = together_ ? piece : call.columns;
     WeightRow row;
     row.terms = terms, row.ends = ends_.data(), row.weights = weights_.data();
     row.groups = static_cast<int>(ends_.size());
-    row.n = call.columns * parts_;
-    for (Index y = 0; y < call.rows; ++y) {
-      for (std::size_t i = 0; i < offsets_.size(); ++i) {
-        const auto& [dz, dy, dx] = offsets_[i];
-        terms[i] = call.planes[dz + radius_[0]] + (y + dy) * call.pitch + dx * item_;
+    for (Index y = 0; y < call.rows; ++y)
+      for (Index x = 0; x < call.columns; x += longest) {
+        for (std::size_t i = 0; i < offsets_.size(); ++i) {
+          const auto& [dz, dy, dx] = offsets_[i];
+          terms[i] = call.planes[dz + radius_[0]] + (y + dy) * call.pitch + (x + dx) * item_;
+        }
+        std::byte* const to = call.to + y * call.to_pitch + x * item_;
+        row.centre = call.planes[radius_[0]] + y * call.pitch + x * item_;
+        row.before = call.before + y * call.before_pitch + x * item_;
+        for (std::size_t c = 0; c < std::min<std::size_t>(2, call.coefficients.size()); ++c) {
+          row.steps[c] = call.coefficients[c].step;
+          row.coefficients[c] = call.coefficients[c].data + y * call.coefficients[c].pitch + x * row.steps[c];
+        }
+        const Index n = std::min(longest, call.columns - x);
+        row.to = together_ ? sums : to, row.n = n * parts_;
+        loop_(row);
+        if (!together_) continue;
+        row.to = to, row.n = n;
+        finish_complex_row(dtype_, form_, row, sums);
       }
-      row.to = call.to + y * call.to_pitch;
-      row.centre = call.planes[radius_[0]] + y * call.pitch;
-      row.before = call.before + y * call.before_pitch;
-      for (std::size_t c = 0; c < std::min<std::size_t>(2, call.coefficients.size()); ++c) {
-        row.coefficients[c] = call.coefficients[c].data + y * call.coefficients[c].pitch;
-        row.steps[c] = call.coefficients[c].step;
-      }
-      loop_(row);
-    }
   }
 
-  std::size_t scratch_bytes() const override { return offsets_.size() * sizeof(const std::byte*); }
+  std::size_t scratch_bytes() const override {
+    return terms_bytes() + (together_ ? static_cast<std::size_t>(piece * item_) : 0);
+  }
   const Axes& radius() const override { return radius_; }
   double flops() const override { return flops_ * static_cast<double>(parts_); }
 
  private:
+  static constexpr Index piece = 256;  // points: their sums stay in the cache
+  std::size_t terms_bytes() const { return align_up(offsets_.size() * sizeof(const std::byte*), 64); }
+
   void enter_weight(std::complex<double> weight) {
     if (weight.imag() != 0) throw ShapeError("stencil: weights are complex; real ones are needed.");
     visit_real_type(real_, [&](auto zero) {
@@ -95,6 +112,9 @@ class WeightsKernel final : public PlaneKernel {
   Index item_;
   Dtype real_;
   Index parts_;
+  bool together_;
+  Dtype dtype_;
+  WeightsForm form_;
   WeightRowLoop loop_;
   std::vector<Axes> offsets_;
   std::vector<int> ends_;

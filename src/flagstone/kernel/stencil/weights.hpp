@@ -20,7 +20,8 @@ namespace flagstone::kernel {
 /// | wave | (u + u) - u_before + k W |
 /// | damped_wave | ((u + u) - (1 - s) u_before + k W) / (1 + s) |
 ///
-/// evaluated from left to right, a product before its sum.
+/// evaluated from left to right, a product before its sum; of complex fields both are complex numbers, and a product is
+/// (ac - bd, ad + bc).
 enum class WeightsForm : std::uint8_t { sum, grow, grow_source, swing, wave, damped_wave };
 
 struct WeightedNeighbour {

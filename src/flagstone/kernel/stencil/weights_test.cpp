@@ -19,6 +19,8 @@ constexpr Dtype dtype_of_test() {
   if constexpr (std::is_same_v<T, float>) return Dtype::float32;
   if constexpr (std::is_same_v<T, double>) return Dtype::float64;
   if constexpr (std::is_same_v<T, std::uint8_t>) return Dtype::uint8;
+  if constexpr (std::is_same_v<T, std::complex<float>>) return Dtype::complex64;
+  if constexpr (std::is_same_v<T, std::complex<double>>) return Dtype::complex128;
   return Dtype::int64;
 }
 
@@ -30,7 +32,10 @@ class WeightsTest : public testing::Test {
   WeightsTest() {
     std::mt19937 random(5);
     for (auto* part : {&field_, &before_, &k_, &s_})
-      for (T& value : *part) value = static_cast<T>(static_cast<int>(random() % 200)) / static_cast<T>(7);
+      for (T& value : *part) {
+        value = static_cast<T>(static_cast<int>(random() % 200)) / static_cast<T>(7);
+        if constexpr (!std::is_arithmetic_v<T>) value += T{0, static_cast<typename T::value_type>(random() % 200)};
+      }
   }
   T at(Index z, Index y, Index x) const {
     return field_[static_cast<std::size_t>(((z + reach) * (rows + 2 * reach) + y + reach) * wide + x + reach)];
@@ -74,7 +79,7 @@ class WeightsTest : public testing::Test {
   std::vector<T> before_ = std::vector<T>(rows * columns), k_ = before_, s_ = before_;
 };
 
-using Types = testing::Types<float, double, std::uint8_t, std::int64_t>;
+using Types = testing::Types<float, double, std::complex<float>, std::complex<double>, std::uint8_t, std::int64_t>;
 TYPED_TEST_SUITE(WeightsTest, Types);
 
 TYPED_TEST(WeightsTest, RowsAreThoseOfTheTwin) {
@@ -88,6 +93,22 @@ TYPED_TEST(WeightsTest, RowsAreThoseOfTheTwin) {
       for (Index x = -1; x <= 1; ++x) box.push_back({{z, y, x}, static_cast<double>(1 + (z * z + y * y + x * x) % 3)});
   for (const WeightsForm form : {sum, grow, grow_source, swing, wave}) this->check(form, star), this->check(form, box);
   if constexpr (std::is_floating_point_v<TypeParam>) this->check(damped_wave, star);
+}
+
+/// A real coefficient, of a complex field: both parts are multiplied, and divided.
+TEST(Weights, DampingOfComplexFields) {
+  using Z = std::complex<double>;
+  const auto kernel = weights_kernel(Dtype::complex128, WeightsForm::damped_wave, {{{0, 0, 0}, 2}});
+  const Z now{3, -5}, before{7, 11}, k{0, 0.5}, s{1, 0};
+  Z to;
+  const auto* const plane = reinterpret_cast<const std::byte*>(&now);
+  const CoefficientRows given[] = {{reinterpret_cast<const std::byte*>(&k), 0, 0},
+                                   {reinterpret_cast<const std::byte*>(&s), 0, 0}};
+  std::vector<std::byte> scratch(kernel->scratch_bytes());
+  kernel->run(
+      {1, 1, reinterpret_cast<std::byte*>(&to), 16, &plane, 16, reinterpret_cast<const std::byte*>(&before), 16, given},
+      scratch.data());
+  EXPECT_EQ(to, (2.0 * now - (1.0 - s) * before + k * 2.0 * now) / 2.0);
 }
 
 TEST(Weights, RefusesWhatHasNoRow) {

@@ -5,8 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "flagstone/base/memory.hpp"
-#include "flagstone/base/signals_blocked.hpp"
+#include "flagstone/base/thread.hpp"
 #include "flagstone/runtime/executor/nesting.hpp"
 #include "flagstone/runtime/graph/sockets.hpp"
 
@@ -39,17 +38,12 @@ Executor::Executor(Ring& ring, const RuntimeOptions& options, ScratchSpace scrat
     timeline_run = timeline->begin_run(who, options.workers);
     devices_.name_rows();
   }
-  const SignalsBlocked blocked;
   for (int i = 0; i < options.workers; ++i)
-    threads_.emplace_back([this, i, around = runs_around] {
+    threads_.push_back(start_thread([this, i, around = runs_around] {
       runs_around = around;
       work(i);
-      trim_thread_heap();
-    });
-  reaper_ = std::thread([this] {
-    transfers_.reap();
-    trim_thread_heap();
-  });
+    }));
+  reaper_ = start_thread([this] { transfers_.reap(); });
 }
 
 Executor::~Executor() {

@@ -2,17 +2,16 @@
 
 #include <utility>
 
-#include "flagstone/base/signals_blocked.hpp"
+#include "flagstone/base/thread.hpp"
 
 namespace flagstone {
 
 EmulatedQueues::EmulatedQueues(int queues, std::optional<std::uint64_t> reorder)
     : queues_(static_cast<std::size_t>(queues)), reordered_(reorder.has_value()) {
-  const SignalsBlocked blocked;
   if (reorder)
-    threads_.emplace_back([this, seed = *reorder] { serve_all(seed); });
+    threads_.push_back(start_thread([this, seed = *reorder] { serve_all(seed); }));
   else
-    for (Queue& queue : queues_) threads_.emplace_back([this, &queue] { serve(queue); });
+    for (Queue& queue : queues_) threads_.push_back(start_thread([this, &queue] { serve(queue); }));
 }
 
 EmulatedQueues::~EmulatedQueues() {

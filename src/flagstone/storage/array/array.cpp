@@ -5,6 +5,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/file/build_name.hpp"
 
 namespace flagstone {
 
@@ -12,7 +13,7 @@ const Array::About Array::nothing;
 
 Array::Array(Shape shape, Dtype dtype, Shape chunks, std::shared_ptr<ArrayStore> store, std::string path)
     : about_(std::make_shared<const About>(
-          About{std::move(shape), dtype, std::move(chunks), std::move(store), std::move(path)})) {}
+          About{std::move(shape), dtype, std::move(chunks), std::move(store), from_root(path)})) {}
 
 void check_has_elements(const Array& array) {
   if (array.store().imagined())

@@ -2,20 +2,14 @@
 
 #include <utility>
 
-#include "flagstone/base/memory.hpp"
-#include "flagstone/base/signals_blocked.hpp"
+#include "flagstone/base/thread.hpp"
 
 namespace flagstone {
 
 ThreadPool::ThreadPool(std::size_t threads, std::size_t waiting) : most_(waiting) {
-  const SignalsBlocked blocked;
+  threads_.reserve(threads);
   try {
-    for (std::size_t i = 0; i < threads; ++i) {
-      threads_.emplace_back([this, i] {
-        work(i);
-        trim_thread_heap();
-      });
-    }
+    for (std::size_t i = 0; i < threads; ++i) threads_.push_back(start_thread([this, i] { work(i); }));
   } catch (...) {  // no thread to be had: those that there are do
     if (threads_.empty()) throw;
   }

@@ -1,12 +1,62 @@
 #include "flagstone/storage/file/build_name.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <random>
+#include <string_view>
 
 namespace flagstone {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// Where a path leads that begins at a descriptor (/proc/self/fd/7/zarr.json).
+std::string resolved(const std::string& path) {
+  const std::string descriptors = "/proc/self/fd/";
+  if (!path.starts_with(descriptors)) return path;
+  const std::size_t end = std::min(path.find('/', descriptors.size()), path.size());
+  std::error_code ignored;
+  return fs::read_symlink(path.substr(0, end), ignored).string() + path.substr(end);
+}
+
+bool is_hex(char digit) { return (digit >= '0' && digit <= '9') || (digit >= 'a' && digit <= 'f'); }
+
+/// `<name>-<process>-<8 hex digits>.zarr`, of this process.
+bool is_result_of_ours(const std::string& name) {
+  const std::string process = "-" + std::to_string(::getpid()) + "-", ending = ".zarr";
+  if (!name.ends_with(ending) || name.size() < process.size() + 8 + ending.size()) return false;
+  const auto digits = name.end() - static_cast<std::ptrdiff_t>(ending.size()) - 8;
+  return std::all_of(digits, digits + 8, is_hex) && std::string_view(name.begin(), digits).ends_with(process);
+}
+
+}  // namespace
+
+std::string name_of_our_own() {
+  char text[40];
+  std::snprintf(text, sizeof text, "%d-%08x", static_cast<int>(::getpid()), std::random_device{}());
+  return text;
+}
+
+bool goes_with_us(const std::string& path) {
+  bool among_results = false;
+  for (const fs::path& part : fs::path(resolved(path))) {
+    const std::string built = output_of(part.string());
+    if (among_results && is_result_of_ours(built.empty() ? part.string() : built)) return true;
+    among_results = part == results_folder;
+  }
+  return false;
+}
+
+std::string from_root(const std::string& path) {
+  std::error_code error;
+  const fs::path found = path.empty() ? fs::path() : fs::absolute(path, error);
+  return error || found.empty() ? path : found.string();
+}
 
 bool path_exists(const std::string& path) {
   struct stat status;

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/file/build_name.hpp"
 #include "flagstone/storage/file/descriptor.hpp"
 
 namespace flagstone {
@@ -42,6 +43,7 @@ bool Directory::same(const Directory& other) const {
 }
 
 void sync_directory(const std::string& path) {
+  if (goes_with_us(path)) return;
   const int descriptor = without_interruption([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (descriptor < 0) throw StorageError("storage: cannot open the directory", errno, path);
   const int result = without_interruption([&] { return ::fsync(descriptor); });

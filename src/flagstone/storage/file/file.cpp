@@ -13,6 +13,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file/block_size.hpp"
 #include "flagstone/storage/file/descriptor.hpp"
+#include "flagstone/storage/file/sync.hpp"
 
 namespace flagstone {
 namespace {
@@ -121,10 +122,7 @@ void File::truncate(std::uint64_t bytes) {
     throw StorageError("storage: cannot set the length to " + std::to_string(bytes) + " bytes", errno, path_, bytes);
 }
 
-void File::sync() {
-  if (without_interruption([&] { return ::fdatasync(buffered_); }) != 0)
-    throw StorageError("storage: cannot sync", errno, path_);
-}
+void File::sync() { sync_file(buffered_, path_); }
 
 void read_exactly(const File& file, void* to, std::size_t bytes, std::uint64_t offset) {
   auto* at = static_cast<char*>(to);

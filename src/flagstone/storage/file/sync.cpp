@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/file/build_name.hpp"
 #include "flagstone/storage/file/descriptor.hpp"
 #include "flagstone/storage/file/directory.hpp"
 #include "flagstone/storage/file/file.hpp"
@@ -15,12 +16,13 @@ namespace flagstone {
 
 namespace fs = std::filesystem;
 
-void sync_file(int descriptor, const std::string& path) {
-  if (without_interruption([&] { return ::fdatasync(descriptor); }) != 0)
-    throw StorageError("storage: cannot sync", errno, path);
+void sync_file(int descriptor, const std::string& path, const char* what) {
+  if (goes_with_us(path)) return;
+  if (without_interruption([&] { return ::fdatasync(descriptor); }) != 0) throw StorageError(what, errno, path);
 }
 
 void sync_tree(const std::string& path) {
+  if (goes_with_us(path)) return;
   const auto sync_entry = [](const fs::path& entry) {
     const auto type = fs::symlink_status(entry).type();
     if (type == fs::file_type::directory) sync_directory(entry.string());

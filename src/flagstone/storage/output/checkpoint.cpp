@@ -15,6 +15,7 @@
 #include "flagstone/storage/file/descriptor.hpp"
 #include "flagstone/storage/file/directory.hpp"
 #include "flagstone/storage/file/file.hpp"
+#include "flagstone/storage/file/sync.hpp"
 #include "flagstone/storage/zarr/metadata/json.hpp"
 
 namespace flagstone {
@@ -135,7 +136,7 @@ void Checkpoint::save(double done, const std::vector<Part>& parts) {
     if (file < 0) throw StorageError("checkpoint: cannot create", errno, fresh);
     write_all(file, std::as_bytes(std::span(head)), fresh);
     for (const Part& one : parts) write_all(file, one.bytes, fresh);
-    if (::fdatasync(file) != 0) throw StorageError("checkpoint: cannot sync", errno, fresh);
+    sync_file(file, fresh, "checkpoint: cannot sync");
   }
   if (::rename(fresh.c_str(), path().c_str()) != 0) throw StorageError("checkpoint: cannot rename", errno, path());
   sync_directory(directory_);

@@ -56,12 +56,15 @@ bool flags_unsupported(int number) { return number == EINVAL || number == ENOSYS
 Output::Output(const std::string& path, bool replace, std::uint64_t bytes_needed, const std::string& record)
     : replace_(replace), process_(::getpid()) {
   std::error_code ignored;
-  path_ = fs::absolute(path, ignored).string();  // a later chdir must not matter
+  path_ = from_root(path);
   while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
   if (fs::is_symlink(path_, ignored)) path_ = fs::weakly_canonical(path_).string();  // the link stays a link
   const std::string name = fs::path(path_).filename().string();
   if (path.empty() || name.empty() || name == "." || name == "..")
     throw StorageError("output: a path that names a new file or directory is needed", EINVAL, path);
+  if (!output_of(path_).empty())
+    throw StorageError("output: so are results called that are being built, and swept; name another place", EINVAL,
+                       path_);
   parent_ = fs::path(path_).parent_path().string();
   if (!fs::is_directory(parent_, ignored))
     throw StorageError("output: the directory to write in is not there; make it first",
@@ -216,8 +219,9 @@ void Output::exchange() {
 
 /// Tells the next writer of the path, durably, what a publish is about to do.
 void Output::announce(char state) {
-  if (::pwrite(lock_, &state, 1, 0) != 1 || ::fsync(lock_) != 0)
-    throw StorageError("output: cannot write the lock", errno, hidden_ + lock_suffix);
+  const std::string lock = hidden_ + lock_suffix;
+  if (::pwrite(lock_, &state, 1, 0) != 1) throw StorageError("output: cannot write the lock", errno, lock);
+  sync_file(lock_, lock, "output: cannot sync the lock");
   sync_directory(parent_);
 }
 
@@ -257,6 +261,7 @@ void Output::remove_replaced() {
 
 /// The old version stays until the new name is on the disk; the next writer of the path removes it then.
 void Output::sync_published() {
+  if (goes_with_us(path_)) return;
   try {
     sync_directory(parent_);
   } catch (const StorageError& error) {

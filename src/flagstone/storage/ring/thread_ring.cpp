@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "flagstone/base/signals_blocked.hpp"
+#include "flagstone/base/thread.hpp"
 #include "flagstone/storage/ring/request_progress.hpp"
 
 namespace flagstone {
@@ -17,8 +17,7 @@ namespace {
 class ThreadRing final : public Ring {
  public:
   ThreadRing(unsigned threads, std::string note) : note_(std::move(note)) {
-    const SignalsBlocked blocked;
-    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+    for (unsigned i = 0; i < threads; ++i) threads_.push_back(start_thread([this] { work(); }));
   }
 
   ~ThreadRing() override {

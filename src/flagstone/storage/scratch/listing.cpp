@@ -56,7 +56,7 @@ const char* name_of(Kind kind) {
 
 std::vector<ScratchEntry> scratch_entries(const std::string& scratch) {
   const std::string imports = (fs::path(scratch) / "imports").string();
-  const std::string results = (fs::path(scratch) / "results").string();
+  const std::string results = (fs::path(scratch) / results_folder).string();
   std::vector<ScratchEntry> found;
   for (const std::string& place : ending(imports, ".zarr"))
     found.push_back({place, Kind::imported, disk_bytes(place), source_of_import(place), true});

@@ -1,24 +1,16 @@
 #include "flagstone/storage/scratch/names.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <random>
 
 #include "flagstone/storage/file/build_name.hpp"
 
 namespace flagstone::scratch_names {
 
 namespace fs = std::filesystem;
-
-std::string unique() {
-  char text[40];
-  std::snprintf(text, sizeof text, "%d-%08x", static_cast<int>(::getpid()), std::random_device{}());
-  return text;
-}
 
 std::string key_of(const struct stat& status) {
   const auto nanoseconds = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 +

@@ -8,8 +8,6 @@
 
 namespace flagstone::scratch_names {
 
-/// "<process>-<8 hex digits>": of a result, of a promise.
-std::string unique();
 /// The name of what was made of a file as it is: device, inode, size and time.
 std::string key_of(const struct stat& status);
 /// The entries of a folder whose names end so, sorted; none where there is no folder.

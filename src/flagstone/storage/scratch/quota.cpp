@@ -39,9 +39,9 @@ std::string quota_file(const std::string& scratch) { return (fs::path(scratch) /
 
 Sizes on_disk(const std::string& scratch) {
   Sizes found;
-  for (const char* folder : {"imports", "results"})
+  for (const std::string& folder : {std::string("imports"), results_folder})
     for (const std::string& place : scratch_names::ending((fs::path(scratch) / folder).string(), ""))
-      found[std::string(folder) + "/" + scratch_names::entry_of(place)] += scratch_names::disk_bytes(place);
+      found[folder + "/" + scratch_names::entry_of(place)] += scratch_names::disk_bytes(place);
   return found;
 }
 
@@ -154,7 +154,7 @@ void Reservation::release() noexcept {
 
 void Reservation::write_down(const std::string& promises, std::uint64_t bytes) {
   if (!lock_) {
-    place_ = promises + "/" + scratch_names::unique() + lock_suffix;
+    place_ = promises + "/" + name_of_our_own() + lock_suffix;
     lock_ = FileLock::make(place_);
     process_ = ::getpid();
   }

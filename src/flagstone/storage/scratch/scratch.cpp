@@ -76,11 +76,11 @@ std::string file_system(const std::string& path) {
 }
 
 std::string default_scratch() {
-  if (const char* given = std::getenv("FLAGSTONE_SCRATCH"); given && *given) return given;
+  if (const char* given = std::getenv("FLAGSTONE_SCRATCH"); given && *given) return from_root(given);
   const std::string cache = user_cache();
   const std::string own = cache.empty() ? "" : (fs::path(cache) / "flagstone" / "scratch").string();
   for (const std::string& place : {own, "/var/tmp/flagstone-" + std::to_string(::getuid()) + "/scratch"})
-    if (!place.empty() && !lies_in_memory(place)) return place;
+    if (!place.empty() && !lies_in_memory(place)) return from_root(place);
   throw ScratchError(
       "scratch: the user's cache directory and /var/tmp both live in memory (tmpfs); name a directory on a disk with "
       "FLAGSTONE_SCRATCH.",
@@ -126,12 +126,12 @@ std::string lock_of(const std::string& place) { return fs::path(place).replace_e
 
 ScratchResult::ScratchResult(const std::string& scratch, const std::string& name) : process_(::getpid()) {
   prepare_scratch(scratch);
-  const fs::path results = fs::path(scratch) / "results";
+  const fs::path results = fs::path(scratch) / results_folder;
   for (;;) {
     if (::mkdir(results.c_str(), 0777) != 0 && errno != EEXIST)
       throw StorageError("scratch: cannot make the directory", errno, results.string());
     sweep(results);
-    path_ = (results / (name + "-" + scratch_names::unique() + ".zarr")).string();
+    path_ = (results / (name + "-" + name_of_our_own() + ".zarr")).string();
     try {
       lock_ = FileLock::make(lock_of(path_), 0600);
       return;

@@ -11,6 +11,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/array/requests.hpp"
+#include "flagstone/storage/file/build_name.hpp"
 #include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/sparse/panels.hpp"
 #include "flagstone/storage/zarr/metadata/checksum.hpp"
@@ -186,6 +187,7 @@ CsrMatrix open_csr(const std::string& directory) {
 }
 
 CsrMatrix csr_of(CsrMatrix matrix) {
+  matrix.path = from_root(matrix.path);
   matrix.nnz = matrix.data.shape().empty() ? 0 : matrix.data.shape()[0];
   matrix.learned = std::make_shared<CsrLearned>();
   check(matrix.path, matrix);

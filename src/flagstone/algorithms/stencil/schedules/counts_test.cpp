@@ -9,6 +9,8 @@
 
 #include "flagstone/algorithms/stencil/field/field_stage.hpp"
 #include "flagstone/algorithms/stencil/skewed/skewed.hpp"
+#include "flagstone/algorithms/stencil/skewed/tile_memory.hpp"
+#include "flagstone/algorithms/stencil/skewed/working_arrays.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/runtime/runtime.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
@@ -149,6 +151,11 @@ void StencilCounts::expect_skewed_counts(const std::shared_ptr<Problem>& problem
   const Supersteps each(problem->steps, scheme.depth);
   const Index number = each.number();
   const Skews skews(*problem, scheme, each[0], each[number - 1], unit);
+  const std::vector<Index> depths = skews.depths(each);
+  for (std::size_t d = 0; d < 3; ++d) {
+    const Index most = d == 0 ? scheme.planes : problem->space.shape[d];
+    EXPECT_GE(skews.most_cells(d, depths, most), static_cast<Index>(skews.cuts(d, depths, most).size()) - 1);
+  }
   Counts counted;
   for (Index s = 0; s < number; ++s) {
     const Counts one = skewed_counts(*problem, skews, each[s], s == 0, s + 1 == number);
@@ -184,6 +191,43 @@ TEST_F(StencilCounts, SkewedTilesOfSeveralFieldsDoTheSame) {
       EXPECT_EQ(std::ranges::count(made, wanted), static_cast<std::ptrdiff_t>(made.size())) << field;
     }
   }
+}
+
+/// A thousand cells along each axis are no scheme for any limit of today.
+TEST_F(StencilCounts, WhatIsKnownOfCellsCountsWhereASchemeIsChosen) {
+  const auto problem = random_problem(1);
+  const Index n = 1000;
+  problem->axes = axes_of(3), problem->steps = 1;
+  problem->space.shape = {n, n, n}, problem->space.radius = {1, 1, 1};
+  double nothing = 0;  // no element is ever touched
+  problem->from = {memory_array(&nothing, {n, n, n})}, problem->to = {memory_array(&nothing, {n, n, n})};
+  SkewedScheme scheme{{3, 3, 3}, 1};
+  scheme.planes = 3;
+  EXPECT_GT(skewed_bytes(*problem, scheme, {1, 1, 1}, 1), cells_bytes(2, {n, n, n}));
+}
+
+/// Beside what is counted of tiles: images are copied before each superstep but the first.
+TEST_F(StencilCounts, ImagesBeyondPeriodicEdgesAreCounted) {
+  const auto problem = random_problem(1);
+  problem->axes = axes_of(2), problem->steps = 12;
+  problem->space.shape = {24, 1, 18}, problem->space.radius = {1, 0, 1};
+  for (auto& side : problem->space.edges[0]) side.edge = kernel::Edge::periodic;
+  kernel_ = std::make_shared<CountingKernel>(problem->space.radius);
+  problem->kernel = kernel_;
+  for (auto* arrays : {&problem->from, &problem->to}) {
+    memory_.push_back(std::make_unique<std::vector<double>>(24 * 18));
+    *arrays = {memory_array(memory_.back()->data(), {24, 18})};
+  }
+  SkewedScheme scheme{{9, 1, 18}, 4};
+  scheme.planes = 3;
+  const Axes unit{1, 1, 1};
+  const Skews skews(*problem, scheme, 4, 4, unit);
+  Counts moved;
+  runtime_.run([&](Graph& graph) { moved = run_skewed(graph, problem, scheme, unit).moved; });
+  double written = 2 * skews.images(4);
+  for (int s = 0; s < 3; ++s) written += skewed_counts(*problem, skews, 4, s == 0, s == 2).written;
+  EXPECT_EQ(skews.images(4), 8 * 18);
+  EXPECT_EQ(moved.written, written);
 }
 
 TEST_F(StencilCounts, WavefrontsComputeEachPointOnce) {

@@ -8,6 +8,7 @@
 #include "flagstone/algorithms/stencil/skewed/bands.hpp"
 #include "flagstone/algorithms/stencil/skewed/tile_memory.hpp"
 #include "flagstone/algorithms/stencil/skewed/working_arrays.hpp"
+#include "flagstone/base/bytes.hpp"
 
 namespace flagstone::stencil {
 namespace {
@@ -31,7 +32,9 @@ class Builder {
         unit_(unit),
         supersteps_(problem_->left(), scheme.depth),
         skews_(*problem_, scheme, supersteps_[0], supersteps_[supersteps_.number() - 1], unit),
-        arrays_(graph, *problem_, slots().number(), cuts(), scheme.held),
+        cuts_(cuts()),
+        known_(charge_of(graph, cells_bytes(slots().number(), number_of_cells()))),
+        arrays_(graph, *problem_, slots().number(), cuts_, scheme.held),
         bands_(graph, problem_, extents_of(*problem_, scheme)) {
     take_over();
   }
@@ -55,7 +58,7 @@ class Builder {
       }
       save(step);
     }
-    return {counts_, step};
+    return {counts_, step, arrays_.scratch()};
   }
 
  private:
@@ -65,10 +68,19 @@ class Builder {
   };
 
   std::array<std::vector<Index>, 3> cuts() const {
-    std::vector<Index> depths{skews_.levels(supersteps_[0]), skews_.levels(supersteps_[supersteps_.number() - 1])};
-    if (depths[0] == depths[1]) depths.pop_back();
+    const std::vector<Index> depths = skews_.depths(supersteps_);
     return {skews_.cuts(0, depths, scheme_.planes), skews_.cuts(1, depths, problem_->space.shape[1]),
             skews_.cuts(2, depths, problem_->space.shape[2])};
+  }
+  Axes number_of_cells() const {
+    Axes number{};
+    for (std::size_t d = 0; d < 3; ++d) number[d] = static_cast<Index>(cuts_[d].size()) - 1;
+    return number;
+  }
+  /// Less than a page is in the reserve.
+  static Charge charge_of(Graph& graph, std::uint64_t bytes) {
+    bytes = align_down(bytes);
+    return bytes > 0 ? graph.charge(bytes) : Charge();
   }
 
   const Slots& slots() const { return skews_.slots(); }
@@ -325,6 +337,8 @@ class Builder {
   Axes unit_;
   Supersteps supersteps_;
   Skews skews_;
+  std::array<std::vector<Index>, 3> cuts_;
+  Charge known_;  // of cells
   WorkingArrays arrays_;
   Bands bands_;
   Counts counts_;

@@ -11,7 +11,8 @@ namespace flagstone::stencil {
 /// is what was counted cell by cell, without what is held in memory.
 struct Skewed {
   Counts moved;
-  Index steps = 0;  // that were done: all, or as many as somebody asked for while it ran
+  Index steps = 0;            // that were done: all, or as many as somebody asked for while it ran
+  std::uint64_t scratch = 0;  // bytes of working arrays there
 };
 Skewed run_skewed(Graph& graph, std::shared_ptr<const Problem> problem, const SkewedScheme& scheme, const Axes& unit);
 

@@ -114,6 +114,15 @@ Interval Skews::written(std::size_t d, Index tile, Index levels) const {
   return common({first - reach(d) * (levels - 1), first + block_[d]}, domain(d, levels, 1));
 }
 
+double Skews::images(Index levels) const {
+  double all = 1, field = 1;
+  for (std::size_t d = 0; d < 3; ++d) {
+    const auto length = static_cast<double>(domain(d, levels, 0).length());
+    all *= length, field *= open()[d] ? static_cast<double>(problem_.space.shape[d]) : length;
+  }
+  return all - field;
+}
+
 std::vector<Index> Skews::cuts(std::size_t d, const std::vector<Index>& depths, Index most) const {
   const Interval all = domain(d, deepest_, 0);
   std::vector<Index> found{all.first, 0, problem_.space.shape[d], all.last};
@@ -128,6 +137,21 @@ std::vector<Index> Skews::cuts(std::size_t d, const std::vector<Index>& depths, 
     while (cuts.empty() || cuts.back() < at)
       cuts.push_back(cuts.empty() ? at : std::min(at, cuts.back() + std::max<Index>(1, most)));
   return cuts;
+}
+
+Index Skews::most_cells(std::size_t d, const std::vector<Index>& depths, Index most) const {
+  if (!cut(d)) return static_cast<Index>(cuts(d, depths, most).size()) - 1;
+  // The ends of the field and of its images; of each tile of these levels k b - h l, k b - h (l - 1) and, of all levels
+  // the same, k b and k b + h; what is longer than `most` once more.
+  Index edges = 4;
+  for (const Index levels : depths) edges += 4 + tiles(d, levels) * (levels == depths.front() ? 4 : 2);
+  return edges + domain(d, deepest_, 0).length() / std::max<Index>(1, most);
+}
+
+std::vector<Index> Skews::depths(const Supersteps& supersteps) const {
+  std::vector<Index> found{levels(supersteps[0]), levels(supersteps[supersteps.number() - 1])};
+  if (found[0] == found[1]) found.pop_back();
+  return found;
 }
 
 Counts skewed_counts(const Problem& problem, const Skews& skews, Index depth, bool first, bool last) {

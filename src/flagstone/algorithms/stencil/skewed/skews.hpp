@@ -40,12 +40,18 @@ class Skews {
   Interval computed(std::size_t d, Index tile, Index levels, Index level) const;
   Interval read(std::size_t d, Index tile, Index levels) const;
   Interval written(std::size_t d, Index tile, Index levels) const;
+  /// Images beyond periodic edges that are cut, of one array: copied before each superstep but the first.
+  double images(Index levels) const;
   /// Where tile k begins at the first level: whatever lies before, an earlier tile has computed.
   Index begin(std::size_t d, Index tile) const { return tile * block_[d] - offset_[d]; }
 
   /// Where cells of the working arrays begin and end: every box of any superstep of these levels is whole ones; at most
   /// `most` long.
   std::vector<Index> cuts(std::size_t d, const std::vector<Index>& depths, Index most) const;
+  /// Cells between them, or some more where the axis is cut: in closed form, for choosing.
+  Index most_cells(std::size_t d, const std::vector<Index>& depths, Index most) const;
+  /// Levels of supersteps that differ: of the first ones, and of the last ones where these are shorter.
+  std::vector<Index> depths(const Supersteps& supersteps) const;
 
  private:
   const Problem& problem_;

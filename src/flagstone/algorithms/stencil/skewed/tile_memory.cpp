@@ -4,9 +4,23 @@
 
 #include "flagstone/algorithms/stencil/field/cells.hpp"
 #include "flagstone/algorithms/stencil/skewed/band_step.hpp"
+#include "flagstone/algorithms/stencil/skewed/working_arrays.hpp"
 #include "flagstone/base/bytes.hpp"
 
 namespace flagstone::stencil {
+namespace {
+
+/// Of what is known of cells, or some more.
+std::uint64_t known_bytes(const Problem& problem, const SkewedScheme& scheme, const Axes& unit) {
+  const Supersteps supersteps(problem.left(), scheme.depth);
+  const Skews skews(problem, scheme, supersteps[0], supersteps[supersteps.number() - 1], unit);
+  const std::vector<Index> depths = skews.depths(supersteps);
+  const Axes& n = problem.space.shape;
+  return cells_bytes(skews.slots().number(), {skews.most_cells(0, depths, scheme.planes),
+                                              skews.most_cells(1, depths, n[1]), skews.most_cells(2, depths, n[2])});
+}
+
+}  // namespace
 
 Bands::Extents extents_of(const Problem& problem, const SkewedScheme& scheme) {
   const Versions versions(problem);
@@ -62,7 +76,8 @@ std::uint64_t skewed_bytes(const Problem& problem, const SkewedScheme& scheme, c
       staging += staging_of(problem, array, {{0, 0, 0}, cell}, false);
     }
   const auto padded = static_cast<std::uint64_t>((extents.rows + 64) * (extents.columns + 64)) * item;
-  return bands_bytes(problem, extents) + batches * (band * parts + result * problem.order() + staging) +
+  return bands_bytes(problem, extents) + known_bytes(problem, scheme, unit) +
+         batches * (band * parts + result * problem.order() + staging) +
          static_cast<std::uint64_t>(workers) * BandStep::scratch_bytes(problem, align_up(padded));
 }
 
@@ -75,8 +90,12 @@ std::uint64_t working_bytes(const Problem& problem) {
 std::uint64_t skewed_scratch(const Problem& problem, const SkewedScheme& scheme) {
   const Range3 all = problem.space.whole();
   const Index away = std::max<Index>(0, all.extent(first_axis(problem)) - scheme.held);
-  const auto states = static_cast<std::uint64_t>(all.count() * problem.item()) * problem.order();
-  return static_cast<std::uint64_t>(away) * working_bytes(problem) + (problem.saved ? 2 * states : 0);
+  return static_cast<std::uint64_t>(away) * working_bytes(problem) + saved_bytes(problem);
+}
+
+std::uint64_t saved_bytes(const Problem& problem) {
+  const auto field = static_cast<std::uint64_t>(problem.space.whole().count() * problem.item());
+  return problem.saved ? 2 * field * problem.order() : 0;
 }
 
 }  // namespace flagstone::stencil

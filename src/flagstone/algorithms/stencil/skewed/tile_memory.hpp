@@ -12,7 +12,9 @@ std::uint64_t skewed_bytes(const Problem& problem, const SkewedScheme& scheme, c
 /// Bytes that each plane (of one dimension: element) of the working arrays takes.
 std::uint64_t working_bytes(const Problem& problem);
 
-/// Bytes of scratch: what of the working arrays is not held; where epochs are saved two copies of the states.
+/// Bytes of scratch: what of the working arrays is not held, of each cell less than its pages; and saved_bytes.
 std::uint64_t skewed_scratch(const Problem& problem, const SkewedScheme& scheme);
+/// Of epochs, where they are saved: two copies of the states.
+std::uint64_t saved_bytes(const Problem& problem);
 
 }  // namespace flagstone::stencil

@@ -11,6 +11,9 @@ WorkingArrays::WorkingArrays(Graph& graph, const Problem& problem, std::size_t a
     : problem_(problem), cuts_(std::move(cuts)), held_(held), holds_(arrays) {
   // Cells of one size and place are rows of one stored array.
   std::map<std::pair<Index, bool>, Index> rows;
+  std::size_t cells = arrays;
+  for (const std::vector<Index>& along : cuts_) cells *= along.size() - 1;
+  rows_.reserve(cells);
   for_each_cell(extents(), [&](const Range3& cell, std::size_t) {
     for (std::size_t array = 0; array < arrays; ++array) rows_.push_back(rows[{cell.count(), in_memory(cell)}]++);
   });
@@ -47,6 +50,12 @@ std::vector<Interval> WorkingArrays::intervals(std::size_t d, const Interval& al
 Region WorkingArrays::region(std::size_t array, std::size_t number, const Range3& cell) const {
   const Array& stored = stored_.at({cell.count(), in_memory(cell)});
   return {stored, {{rows_[number * holds_.size() + array], 0}, {1, cell.count()}}};
+}
+
+std::uint64_t WorkingArrays::scratch() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [key, array] : stored_) bytes += scratch_bytes(array);
+  return bytes;
 }
 
 Index WorkingArrays::place(std::size_t d, Index at) const {

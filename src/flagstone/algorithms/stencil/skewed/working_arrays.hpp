@@ -17,9 +17,14 @@ enum class Holds : std::uint8_t {
   dropped,  // such, and nobody needs it
 };
 
+/// Bytes of what is known of so many cells along each axis, of each array: which row it is, and what it holds.
+inline std::uint64_t cells_bytes(std::size_t arrays, const Axes& cells) {
+  return 9 * arrays * static_cast<std::uint64_t>(cells[0] * cells[1] * cells[2]);
+}
+
 /// So many arrays of the field, extended beyond periodic edges that are cut, on the grid of `cuts`. Cells before plane
-/// `held` (of one dimension: element) lie in memory, the others in scratch. Cost: arrays × the field; 9 bytes a cell of
-/// each array.
+/// `held` (of one dimension: element) lie in memory, the others in scratch. Cost: arrays × the field, and cells_bytes,
+/// which the caller charges.
 class WorkingArrays {
  public:
   WorkingArrays(Graph& graph, const Problem& problem, std::size_t arrays, std::array<std::vector<Index>, 3> cuts,
@@ -52,6 +57,8 @@ class WorkingArrays {
       f(cell, number);
     } while (advance(at, first, last));
   }
+  /// Bytes of scratch: of each cell there whole pages.
+  std::uint64_t scratch() const;
   Holds& holds(std::size_t array, std::size_t number) { return holds_[array][number]; }
   Region region(std::size_t array, std::size_t number, const Range3& cell) const;
 

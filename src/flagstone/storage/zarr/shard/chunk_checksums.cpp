@@ -15,6 +15,7 @@
 #include "flagstone/storage/file/descriptor.hpp"
 #include "flagstone/storage/file/directory.hpp"
 #include "flagstone/storage/file/file.hpp"
+#include "flagstone/storage/file/sync.hpp"
 
 namespace flagstone {
 namespace {
@@ -282,7 +283,7 @@ void ChunkSums::carry(int directory, const std::string& path, const ArrayMetadat
         std::memcmp(block.data(), none.data(), none.size()) != 0)
       write_at(fresh.file_, block.data(), bytes, fresh.place(fresh.number_of(at)), fresh.path_);
   });
-  if (::fdatasync(fresh.file_) != 0) throw StorageError("resize: cannot sync the checksums", errno, fresh.path_);
+  sync_file(fresh.file_, fresh.path_, "resize: cannot sync the checksums");
   sync_directory(path + "/" + folder);  // before zarr.json says so: those of the old shape would count for a later one
 }
 
@@ -293,7 +294,7 @@ void ChunkSums::adopt(int directory) {
 
 void ChunkSums::sync() {
   if (file_ < 0) return;
-  if (::fdatasync(file_) != 0) throw StorageError("storage: cannot sync", errno, path_);
+  sync_file(file_, path_);
   if (!fresh_) return;
   const std::string directory = path_.substr(0, path_.size() - std::strlen(name));
   sync_directory(directory + folder);

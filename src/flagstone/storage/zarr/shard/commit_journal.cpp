@@ -14,6 +14,7 @@
 #include "flagstone/storage/file/crc32c.hpp"
 #include "flagstone/storage/file/descriptor.hpp"
 #include "flagstone/storage/file/file.hpp"
+#include "flagstone/storage/file/sync.hpp"
 
 namespace flagstone {
 namespace {
@@ -77,7 +78,7 @@ void put_head(int file, JournalHead head, const std::string& path) {
   commit_step("journal head");
   write_range(file, &head, sizeof head, 0, path);
   commit_step("journal sync");
-  if (::fdatasync(file) != 0) throw StorageError("commit: cannot sync the journal", errno, path);
+  sync_file(file, path, "commit: cannot sync the journal");
 }
 
 /// Numbers and lists, one after the other.
@@ -155,7 +156,7 @@ void Journal::write(const JournalHead& before, std::uint64_t id, JournalHead::St
   commit_step("journal body");
   write_range(file, body.data(), body.size(), sizeof head, path_);
   commit_step("journal body sync");
-  if (::fdatasync(file) != 0) throw StorageError("commit: cannot sync the journal", errno, path_);
+  sync_file(file, path_, "commit: cannot sync the journal");
   put_head(file, head, path_);
 }
 

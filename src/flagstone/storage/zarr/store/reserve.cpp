@@ -42,6 +42,7 @@ bool ZarrStore::reserve() {
     }
   } catch (const StorageError& error) {
     drop_idle();
+    if (error.number != ENOSPC && error.number != EDQUOT) throw;  // of a file's length (EFBIG) or the disk itself
     throw StorageError("output: needs " + format_bytes(needed) +
                            ", and others took space meanwhile, or a quota is used up (" +
                            format_bytes(free_bytes(directory_)) + " are free); free some space or write elsewhere",

@@ -13,6 +13,7 @@
 #include "flagstone/storage/chunk/chunk_read.hpp"
 #include "flagstone/storage/chunk/zero_copy.hpp"
 #include "flagstone/storage/codec/decode.hpp"
+#include "flagstone/storage/file/build_name.hpp"
 #include "flagstone/storage/file/crc32c.hpp"
 
 namespace flagstone {
@@ -29,7 +30,7 @@ std::string name_of_chunk(const Shape& chunk) {
 }  // namespace
 
 ZarrStore::ZarrStore(std::string directory, ArrayMetadata metadata, const Options& options)
-    : directory_(std::move(directory)),
+    : directory_(from_root(directory)),
       opened_(::open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)),
       metadata_(std::move(metadata)),
       layout_(metadata_.shape, metadata_.chunks, metadata_.dtype),
