@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -37,6 +38,34 @@ def shared_data() -> Path:
     if not path.is_dir():
         pytest.skip(f"real data sets are not here ({path}); set FLAGSTONE_TEST_DATA")
     return path
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    item.failed = getattr(item, "failed", False) or report.failed
+    return report
+
+
+@pytest.fixture(scope="session")
+def remover():
+    """A process that removes folders: each file waits three milliseconds for the disk, and a test makes dozens."""
+    removing = subprocess.Popen(
+        ["xargs", "-0", "-r", "-n", "1", "rm", "-rf"], stdin=subprocess.PIPE, start_new_session=True
+    )
+    yield removing.stdin
+    removing.stdin.close()
+    removing.wait()
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory, request, remover) -> Path:
+    """As pytest's; that of a test which failed stays, others go beside the next tests."""
+    path = tmp_path_factory.mktemp(re.sub(r"\W", "_", request.node.name)[:30])
+    yield path
+    if not request.node.failed:
+        remover.write(os.fsencode(path) + b"\0")
+        remover.flush()
 
 
 @pytest.fixture
