@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -57,7 +58,7 @@ class Call:
         self.outputs = 0  # arrays that appear on disk at the end
         self.scratch_bytes: dict[str, int] = {}  # what it puts into scratch, for its plan
         self.profile: profile.Profile | None = None
-        self.before_run: list[Callable[[], None]] = []  # once the limit was found to be enough
+        self.before_run: list[Callable[[], Any]] = []  # once the limit was found to be enough
         self.copies: dict[int, Any] = {}  # of operands that cannot be read where they are, by their id
         self.remark = ""  # about its operands, for its plan
         self._prepared_peak = 0
@@ -91,7 +92,7 @@ class Call:
             try:
                 self.places = [*self.places, scratch.prepare(self.runtime.scratch)]
                 self.profile = lookup.lookup(self.places, self.runtime.io)
-            except StorageError:  # a plan is worth having where scratch cannot be written
+            except StorageError:  # plans need no scratch
                 self.profile = lookup.measured(self.places) or profile.default()
             self.engine.profile = self.profile.core
         return self.profile
@@ -173,6 +174,11 @@ class Call:
         finally:
             self._processor_seconds += time.process_time() - before
             _core.pages_of_job(False)
+
+    def scratch_in_run(self) -> str:
+        """Return where scratch lies, for a job: it is made before the run, so that a plan needs none."""
+        self.before_run.append(functools.partial(scratch.prepare, self.runtime.scratch))
+        return str(self.runtime.scratch)
 
     def ready(self) -> None:
         """Do what waited until the limit was found to be enough."""

@@ -24,7 +24,6 @@ from .._resume.registers import Again, resumable
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .._scratch.scratch import prepare
 from .._sparse.array import SparseArray
 from .._sparse_algebra.transpose import SparseTranspose
 
@@ -136,7 +135,7 @@ class _Restructure(Routine[Any]):
         runtime = self.call.runtime
         self.core = _core.Restructure(
             self.source.core, self.own, self.source.conjugated, to,
-            str(prepare(runtime.scratch)), self.call.who, runtime.scratch_quota, self.place.checkpoint,
+            self.call.scratch_in_run(), self.call.who, runtime.scratch_quota, self.place.checkpoint,
         )  # fmt: skip
         return self.core.job()
 
