@@ -59,7 +59,7 @@ class _Matmul(Routine[Any]):
             call.scratch_in_run()  # what is computed may be kept there
         super().__init__(call, [self.place])
         call.on(*self.a.paths, *self.b.paths)
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     @property
     def what(self) -> str:

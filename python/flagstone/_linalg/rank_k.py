@@ -77,7 +77,7 @@ class RankK(Routine[Any]):
         call.scratch_in_run()  # sums of groups, and what is computed, may be kept there
         super().__init__(call, [self.place])
         call.on(*(path for one in given for path in one.paths))
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     @property
     def what(self) -> str:

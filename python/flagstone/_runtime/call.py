@@ -55,7 +55,7 @@ class Call:
         self.memory = self.runtime.memory if memory is None else memory_bytes(memory)
         self.engine = self.runtime.engine(self.memory)
         self.places: list[Path] = []
-        self.outputs = 0  # arrays that appear on disk at the end
+        self.outputs = 0  # arrays that appear under a name at the end, and are synced
         self.scratch_bytes: dict[str, int] = {}  # what it puts into scratch, for its plan
         self.profile: profile.Profile | None = None
         self.before_run: list[Callable[[], Any]] = []  # once the limit was found to be enough
@@ -214,8 +214,7 @@ class Call:
     ) -> Plan:
         """Return counted statistics as what users see."""
         rated = self.use_profile()
-        # Files and directories that are synced when outputs appear (counted with strace); none in scratch.
-        syncs = 6 + 11 * self.outputs if self.outputs and "result" not in self.scratch_bytes else 0
+        syncs = 6 + 11 * self.outputs if self.outputs else 0  # files and directories (counted with strace)
         seconds = counted.seconds + syncs * rated.rates["sync_seconds"]
         told = "; ".join(text for text in (note, self.remark) if text)
         plan = Plan(

@@ -72,7 +72,7 @@ class Csrmm(Routine[Any]):
         self.notes = _core.CsrmmNotes()
         self.old = self.place.old("beta") if self.beta else None
         call.on(a.path, *self.x.paths)
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     @property
     def _extents(self) -> tuple[int, int]:

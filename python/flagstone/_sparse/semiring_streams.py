@@ -79,7 +79,7 @@ class StreamedSemiring(OverSemiring):
         self.old = self.place.old("accumulate") if over.accumulate else None
         self.notes = _core.CsrmmNotes()
         call.on(*self.x.paths)
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     # Arguments --------------------------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ class _Restructure(Routine[Any]):
             check_codec(who, codec, path, auto=True)
         how = kept if codec is None else self._codec(codec)
         self.how_stored = self.place.codec = replace(how, order=order or kept.order)
-        self.call.outputs = 0 if self.place.in_memory else 1
+        self.call.outputs = self.place.named()
 
     def _codec(self, codec: str) -> Choice:
         """Return the codec; for "auto" a few boxes of the source are looked at, as long as a chunk."""
