@@ -92,21 +92,24 @@ def test_a_new_output_beside_old_ones_is_written_whole(process, tmp_path, column
 
 
 @pytest.mark.parametrize(
-    ("outs", "named"),
-    [(["'a.zarr'", "None"], "a.zarr"), (["fl.sort(fl.open('a.npy'))", "'b.zarr'"], "b.zarr")],
+    ("outs", "named", "memory"),
+    [
+        (["'a.zarr'", "None"], "a.zarr", "170MiB"),
+        (["fl.sort(fl.open('a.npy'))", "'b.zarr'"], "b.zarr", "200MiB"),
+    ],
     ids=["None", "a result in scratch first"],
 )
-def test_scratch_and_memory_beside_a_path(process, tmp_path, columns, outs, named):
+def test_scratch_and_memory_beside_a_path(process, tmp_path, columns, outs, named, memory):
     """What goes with its process keeps no record, whichever of them it is."""
     code = _SORT.format(outs=f'[{", ".join(outs)}, np.empty({ROWS}, "i8")]')
-    whole = process(code, memory="170MiB")
+    whole = process(code, memory=memory)
     fl.delete(tmp_path / named)
-    process(code, kill=int(whole["saves"] * 0.5), memory="170MiB")
+    process(code, kill=int(whole["saves"] * 0.5), memory=memory)
     refused = process(
-        f'try:\n    fl.resume("{named}")\nexcept fl.Error as error:\n    result = str(error)', memory="170MiB"
+        f'try:\n    fl.resume("{named}")\nexcept fl.Error as error:\n    result = str(error)', memory=memory
     )
     assert "out 2 was an array in memory; make the same call again" in refused
-    again = process(code, memory="170MiB")
+    again = process(code, memory=memory)
     assert "resumed" in again["what"]
     assert again["digests"] == whole["digests"]
 
