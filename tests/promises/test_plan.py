@@ -35,8 +35,6 @@ def measure(name: str) -> list[dict]:
     """Runs in a process of its own: plan and run under three limits."""
     work = routine(name)
     work(memory="3GiB")  # the libraries' own first-use allocations are not what a plan is about
-    with fl.Runtime(scratch="/dev/null/below"):  # which nobody can make: a plan needs none
-        work.plan(memory="3GiB")
     roomy = work.plan(memory="3GiB")  # every operand is read once
     least = roomy.least_memory
     entries = []
