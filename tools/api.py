@@ -100,6 +100,8 @@ def class_lines(name: str, kind: type, package: Path) -> Iterator[str]:
                 continue
             plain = not member.startswith("_")
             inner = getattr(value, "__func__", value)  # of classmethod and staticmethod
+            if callable(inner):
+                inner = inspect.unwrap(inner)  # of methods with plans
             if isinstance(inner, types.FunctionType):
                 operator = member.startswith("__") and member.endswith("__") and member not in HIDDEN
                 if ours(inner, package) and (plain or operator):

@@ -53,6 +53,36 @@ def test_scikit_learns_checks(name, model, check):
     check(model)
 
 
+#: Whose `random_state` may be a generator, and whose fit has a plan.
+SEEDED = [
+    name
+    for name, kind in CLASSES.items()
+    if "random_state" in kind().get_params() and name not in ("GaussianProcessRegressor", "SpectralEmbedding")
+]
+
+
+@pytest.mark.parametrize("name", SEEDED)
+@pytest.mark.usefixtures("in_memory")
+def test_a_plan_draws_nothing(name):
+    """The fit after it draws what it had drawn without; the class's method fits too."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 9, (60, 8)) * 1.0
+    given = (x, rng.integers(0, 3, 60)) if name in CLASSIFIERS else (x,)
+    for state in (np.random.RandomState(5), np.random.default_rng(5)):
+        before = copy.deepcopy(state)
+        model = CLASSES[name](random_state=state)
+        assert model.fit.plan(*given).flops > 0
+        assert told(state) == told(before)
+        assert CLASSES[name].fit(model, *given) is model
+        assert told(state) != told(before)
+
+
+def told(state):
+    """What a generator draws next, which it still has afterwards."""
+    draws = copy.deepcopy(state)
+    return draws.randint(1 << 31) if hasattr(draws, "randint") else draws.integers(1 << 31)
+
+
 def test_few_checks_are_excused():
     assert set(EXCUSED) <= set(CLASSES)
     assert all(len(reasons) <= 3 and all(reasons.values()) for reasons in EXCUSED.values())

@@ -125,13 +125,28 @@ def test_docword(tmp_path, packed):
         return path
 
     opened = fl.open(written("2\n3\n3\n1 3 5\n2 1 7\n2 2 300\n"))
-    assert opened.dtype.kind in "iu"
+    assert opened.dtype == np.int64
     np.testing.assert_array_equal(opened.to_scipy().toarray(), [[0, 0, 5], [7, 300, 0]])
-    assert fl.open(written("4\n3\n0\n\n")).shape == (4, 3)
+    for empty in ("4\n3\n0\n", "4\n3\n0\n\n"):
+        opened = fl.open(written(empty))
+        assert (opened.shape, opened.nnz) == ((4, 3), 0)
     with pytest.raises(fl.FormatError, match="1 of 2 entries"):
         fl.open(written("2\n3\n2\n1 3 5\n"))
     with pytest.raises(fl.FormatError, match="line 5: row 3"):
         fl.open(written("2\n3\n2\n1 3 5\n3 2 1\n"))
+
+
+def test_text_that_begins_like_docword_is_what_its_name_says(tmp_path):
+    def opened(name, text):
+        (tmp_path / name).write_text(text)
+        return fl.open(tmp_path / name)
+
+    for name in ("a.csv", "a.tsv"):
+        np.testing.assert_array_equal(opened(name, "5\n3\n0\n")[...], [[5], [3], [0]])
+    assert opened("a.svm", "5\n3\n0\n1 2:3\n").nnz == 1
+    np.testing.assert_array_equal(fl.open(tmp_path / "a.svm", key="labels")[...], [5, 3, 0, 1])
+    with pytest.raises(fl.FormatError, match="is no format that is read here"):
+        opened("a.txt", "5\n3\n0\n")
 
 
 @pytest.mark.parametrize("zero_based", [True, False])

@@ -117,6 +117,23 @@ def test_fields_and_table(tmp_path, rng):
         assert plan.method in str(plan)
 
 
+def test_plans_count_the_syncs_of_what_has_a_name(tmp_path, rng):
+    """Each result for itself; a new version of one without a name has none either."""
+    keys, values = rng.integers(0, 9, 1000), rng.random(1000)
+    paths = [tmp_path / "k.zarr", tmp_path / "v.zarr"]
+    held = fl.sort(values)  # in scratch
+
+    def planned(*out):
+        return fl.sort_by.plan([keys, values], 1, out=list(out))
+
+    none, one, both = planned(None, None), planned(None, paths[1]), planned(*paths)
+    assert none.seconds < one.seconds < both.seconds
+    assert planned(None, held).seconds == none.seconds
+    assert none.scratch_bytes == keys.nbytes + values.nbytes
+    assert one.scratch_bytes == keys.nbytes
+    assert both.scratch_bytes == 0
+
+
 def test_planning_reads_and_writes_nothing(tmp_path):
     """Operands of 8 GiB that hold no data, and no output."""
     a = fl.create(str(tmp_path / "a.zarr"), (1 << 15, 1 << 15), "float64")

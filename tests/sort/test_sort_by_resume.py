@@ -91,16 +91,25 @@ def test_a_new_output_beside_old_ones_is_written_whole(process, tmp_path, column
     there(tmp_path, outs, columns)
 
 
-def test_scratch_and_memory_beside_a_path(process, tmp_path, columns):
-    code = _SORT.format(outs=f'["a.zarr", None, np.empty({ROWS}, "i8")]')
-    whole = process(code, memory="170MiB")
-    fl.delete(tmp_path / "a.zarr")
-    process(code, kill=int(whole["saves"] * 0.5), memory="170MiB")
+@pytest.mark.parametrize(
+    ("outs", "named", "memory"),
+    [
+        (["'a.zarr'", "None"], "a.zarr", "170MiB"),
+        (["fl.sort(fl.open('a.npy'))", "'b.zarr'"], "b.zarr", "200MiB"),
+    ],
+    ids=["None", "a result in scratch first"],
+)
+def test_scratch_and_memory_beside_a_path(process, tmp_path, columns, outs, named, memory):
+    """What goes with its process keeps no record, whichever of them it is."""
+    code = _SORT.format(outs=f'[{", ".join(outs)}, np.empty({ROWS}, "i8")]')
+    whole = process(code, memory=memory)
+    fl.delete(tmp_path / named)
+    process(code, kill=int(whole["saves"] * 0.5), memory=memory)
     refused = process(
-        'try:\n    fl.resume("a.zarr")\nexcept fl.Error as error:\n    result = str(error)', memory="170MiB"
+        f'try:\n    fl.resume("{named}")\nexcept fl.Error as error:\n    result = str(error)', memory=memory
     )
     assert "out 2 was an array in memory; make the same call again" in refused
-    again = process(code, memory="170MiB")
+    again = process(code, memory=memory)
     assert "resumed" in again["what"]
     assert again["digests"] == whole["digests"]
 

@@ -38,6 +38,7 @@ void bind_files(nb::module_& m) {
       nb::arg("path"), unlocked());
   m.def("sync_folder", &sync_directory, unlocked());
   m.def("sync_tree", &sync_tree, unlocked());
+  m.def("goes_with_us", &goes_with_us);
   m.def("stored_stamp", &stored_stamp, unlocked());
   m.attr("build_mark") = build_mark;
   nb::class_<FileLock>(m, "FileLock")

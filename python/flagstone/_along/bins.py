@@ -34,7 +34,7 @@ class _Places(Look):
         self.bins = bins
         self.place = Place(call, given.shape, np.dtype(dtype), out, chunks_for(given))
         self.places = [self.place]
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     def job(self, at: At) -> _core.Job:
         """Return it as a job."""

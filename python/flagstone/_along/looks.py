@@ -15,7 +15,6 @@ from .._expression.program import leaves, lower
 from .._output.place import IN_MEMORY, Place, check_out
 from .._runtime.call import Call
 from .._runtime.routine import How, Routine
-from .._scratch.scratch import prepare
 
 __all__ = ["Finished", "Look", "Small", "given_value"]
 
@@ -51,7 +50,7 @@ class Look(Routine[Any]):
         both = [self.given] if self.also is None else [self.given, self.also]
         program, operands, values = lower(both, self.call)
         self.second = values[-1]
-        prepare(self.call.runtime.scratch)
+        self.call.scratch_in_run()
         built = _core.Pass(program, [0] * self.given.ndim, list(self.given.shape))
         for array, transposed in operands:
             built.operand(array, transposed)

@@ -47,7 +47,7 @@ class _Scan(Look):
         shape[axis] += initial
         self.place = Place(call, tuple(shape), given.dtype, out, chunks_for(likes))
         self.places = [self.place]
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     def job(self, at: At) -> _core.Job:
         """Return the scan as a job."""
@@ -188,7 +188,7 @@ class _Difference(Routine[Any]):
             call, tuple(shape), self.source.dtype, out, chunks_for(as_expression(given, call.who))
         )
         self.places = [self.place]
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
         call.on(self.source.core.path)
 
     @property

@@ -73,7 +73,7 @@ class KMeans(Routine[KMeansResult]):
         if self.x.turned:
             self.operation = ""  # what is turned into scratch goes with the process: it begins again
         call.on(*self.x.paths)
-        call.outputs = 4
+        call.outputs = self.place.named(4) + (0 if self.into is None else self.into.named())
 
     def _seeds(self, call: Call, init: Any, columns: int) -> int:
         """Take the seeds; return how many there are, 0 where they are to be found."""

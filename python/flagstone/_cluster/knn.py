@@ -51,7 +51,7 @@ class Knn(Routine[KnnResult]):
         self.input.noted = not self.place.nameless and _core.worth_a_record(seconds_of(*self.effort()))
         super().__init__(call, [self.place])
         call.on(*q.paths, *x.paths)
-        call.outputs = 2
+        call.outputs = self.place.named(2)
 
     @property
     def what(self) -> str:

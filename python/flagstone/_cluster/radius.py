@@ -51,7 +51,6 @@ class RadiusNeighbors(SparseResult):
         shape = q.shape[0], x.shape[0]
         super().__init__(call, [], shape, np.float64, shape[0] * shape[1], out)
         call.on(*q.paths, *x.paths)
-        call.outputs = 4
 
     @property
     def what(self) -> str:

@@ -71,7 +71,6 @@ class Pca(Routine[PcaResult]):
         super().__init__(call)
         call.begin()
         self.call.on(*(Operand.of(self.X).paths if isinstance(self.X, Array) else [self.X.path]))
-        self.call.outputs = 1 + len(SMALL)
         self.options = _core.PcaOptions(self.k, self.center, method, float(tol), int(seed))
         self.asked = {
             "k": self.k, "center": self.center, "method": method, "tol": float(tol), "seed": int(seed)
@@ -81,6 +80,7 @@ class Pca(Routine[PcaResult]):
         self.members = members or {}
         self.place = self._place((shape[0], self.k))
         self.places = [self.place]
+        self.call.outputs = self.place.named(1 + len(SMALL))
 
     def _place(self, shape: tuple[int, int]) -> GroupPlace:
         dtype = np.dtype(_core.scores_dtype(self.input))

@@ -94,21 +94,23 @@ def with_advice(message: str, number: int, filename: str) -> str:
 
 @contextlib.contextmanager
 def writing(who: str, path: str, target: str | None = None) -> Iterator[None]:
-    """Say, of a system that refuses what the body writes to the file `path`, which file, where and why.
+    """Say, of a system that refuses what the body writes to `path`, which file, where and why.
 
-    Who writes there knows no names: Python's own files, `zipfile`, `gzip`, pyarrow, HDF5. Errors about other
-    files stay what they are. `target`: what the caller calls the file. Whatever the body had open is closed
-    then: a traceback that somebody keeps would keep the file, which has gone, on the disk.
+    Who writes there knows no names: Python's own files, `zipfile`, `gzip`, pyarrow, HDF5 (which says what it
+    could not write back where a file is closed, in words alone, by a RuntimeError). Errors about other files
+    stay what they are; `path` may be a directory with all that is in it. `target`: what the caller calls the
+    file. Whatever the body had open is closed then: a traceback that somebody keeps would keep the file,
+    which has gone, on the disk.
     """
     try:
         yield
     except Error as error:
         _let_go(error)
         raise
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         _let_go(error)
-        number = error.errno or _number_in(str(error))
-        if not number or (error.filename is not None and os.fspath(error.filename) != path):
+        number = getattr(error, "errno", None) or _number_in(str(error), path)
+        if not number or not _is_in(getattr(error, "filename", None), path):
             raise
         told = with_advice(f"{who}: cannot write '{target or path}': {os.strerror(number)}", number, path)
         raise storage_error(told if told.endswith(".") else f"{told}.", number, target or path) from None
@@ -122,10 +124,15 @@ def _let_go(error: BaseException) -> None:
         one = one.__context__
 
 
-def _number_in(text: str) -> int:
-    """Return the error number that a library says in words only: HDF5 where a file is closed."""
+def _number_in(text: str, path: str) -> int:
+    """Return the error number that a library says in words only: HDF5, where the file `path` is closed."""
     found = re.search(r"errno = (\d+)", text)
-    return int(found[1]) if found else 0
+    return int(found[1]) if found and f"'{path}'" in text else 0
+
+
+def _is_in(name: Any, path: str) -> bool:
+    """Say whether an error is about a path, or what lies in it, or names nothing."""
+    return name is None or os.fspath(name) == path or os.fspath(name).startswith(f"{path}{os.sep}")
 
 
 def path_text(who: str, path: str | bytes | os.PathLike[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -129,9 +130,14 @@ class Estimator:
             classifier_tags=None, regressor_tags=None, input_tags=InputTags(),
         )  # fmt: skip
 
-    def _next_seed(self) -> int:
-        """Return the seed of a call: `random_state`, 0 of None; of a generator its next number."""
+    def _next_seed(self, drawn: bool = True) -> int:
+        """Return the seed of a call: `random_state`, 0 of None; of a generator its next number.
+
+        Not `drawn`: for a plan, after which the generator still has it.
+        """
         state = getattr(self, "random_state", None)
+        if not drawn:
+            state = copy.deepcopy(state)
         if state is None:
             return 0
         if isinstance(state, np.random.RandomState):

@@ -37,24 +37,24 @@ class _Fit:
             )
         self.weights = weights_of(who, sample_weight, rows)
 
-    def options(self) -> dict[str, Any]:
+    def options(self, drawn: bool) -> dict[str, Any]:
         """Return what the routine takes."""
         model = self.model
         return {
             "init": model.init, "iterations": model.max_iter, "tol": model.tol, "weights": self.weights,
             "metric": model.metric, "method": model.method, "where": model.where,
-            "seed": model._next_seed(),
+            "seed": model._next_seed(drawn),
         }  # fmt: skip
 
     def plan(self) -> Any:
         """Count it."""
         with self.model._runtime():
-            return kmeans.plan(self.X, int(self.model.n_clusters), **self.options())
+            return kmeans.plan(self.X, int(self.model.n_clusters), **self.options(drawn=False))
 
     def run(self) -> Any:
         """Do it."""
         with self.model._runtime():
-            return kmeans(self.X, int(self.model.n_clusters), **self.options())
+            return kmeans(self.X, int(self.model.n_clusters), **self.options(drawn=True))
 
 
 def weights_of(who: str, given: Any, rows: int) -> NDArray[Any] | None:

@@ -36,22 +36,22 @@ class _Fit:
         self.model, self.X = model, points(who, X, least=model._least, sparse=True)
         self.k = model._number(who, self.X.shape)
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, drawn: bool) -> dict[str, Any]:
         model = self.model
         return {
             "center": model._centred, "method": model.method, "tol": model.tol,
-            "seed": model._next_seed(),
+            "seed": model._next_seed(drawn),
         }  # fmt: skip
 
     def plan(self) -> Any:
         """Count it."""
         with self.model._runtime():
-            return pca.plan(self.X, self.k, **self._options())
+            return pca.plan(self.X, self.k, **self._options(drawn=False))
 
     def run(self) -> PcaResult:
         """Do it."""
         with self.model._runtime():
-            return pca(self.X, self.k, **self._options())
+            return pca(self.X, self.k, **self._options(drawn=True))
 
 
 class _Components(Transformer):

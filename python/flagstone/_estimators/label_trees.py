@@ -48,19 +48,19 @@ class _Fit:
         if model.out is not None and self.classes is not None:
             check_stored(who, self.classes)
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, drawn: bool) -> dict[str, Any]:
         model = self.model
-        return model._training() | {"seed": model._next_seed(), "out": model.out}
+        return model._training() | {"seed": model._next_seed(drawn), "out": model.out}
 
     def plan(self) -> Any:
         """Count it."""
         with self.model._runtime():
-            return train_labels.plan(self.X, self.Y, **self._options())
+            return train_labels.plan(self.X, self.Y, **self._options(drawn=False))
 
     def run(self) -> LabelModel:
         """Do it."""
         with self.model._runtime():
-            return train_labels(self.X, self.Y, **self._options())
+            return train_labels(self.X, self.Y, **self._options(drawn=True))
 
 
 class _Top:

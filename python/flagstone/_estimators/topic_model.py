@@ -42,19 +42,19 @@ class _Fit:
         number = min(10, most) if model.n_components is None else model.n_components
         self.k = count_of(who, number, most, f"the smaller of {told}")
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, drawn: bool) -> dict[str, Any]:
         given = {name: getattr(self.model, name) for name in _OPTIONS}
-        return given | {"seed": self.model._next_seed(), "out": self.model.out}
+        return given | {"seed": self.model._next_seed(drawn), "out": self.model.out}
 
     def plan(self) -> Any:
         """Count it."""
         with self.model._runtime():
-            return topics.plan(self.counts, self.k, **self._options())
+            return topics.plan(self.counts, self.k, **self._options(drawn=False))
 
     def run(self) -> TopicsResult:
         """Do it."""
         with self.model._runtime():
-            return topics(self.counts, self.k, **self._options())
+            return topics(self.counts, self.k, **self._options(drawn=True))
 
 
 class TopicModel(Transformer):

@@ -19,7 +19,6 @@ from .._output.replaceable import check_apart
 from .._runtime.call import Call
 from .._runtime.plan import Plan
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .._scratch.scratch import prepare
 from .expression import Expression, as_expression
 from .program import leaves, lower
 from .reductions import Reduced
@@ -53,7 +52,7 @@ class Pass(Routine[None]):
         """Return the kernel's pass as a job."""
         roots = [e for e, _ in self.stores] + [part[0] for r, _ in self.reductions for part in r.parts]
         program, operands, values = lower(roots, self.call)
-        prepare(self.call.runtime.scratch)  # partial results and copies of operands may go there
+        self.call.scratch_in_run()  # partial results and copies of operands may go there
         built = _core.Pass(program, self.start, list(self.shape))
         for array, transposed in operands:
             built.operand(array, transposed)

@@ -49,7 +49,7 @@ class _Cholesky(Routine[Any]):
         self.place.reads = self.a.reads
         super().__init__(call, [self.place])
         call.on(*self.a.paths)
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     @property
     def what(self) -> str:

@@ -81,7 +81,7 @@ class _LuFactor(Routine[LuFactor]):
         self.pivots = Place(call, (n,), np.dtype(np.int64), IN_MEMORY, None)
         super().__init__(call, [self.place, self.pivots])
         call.on(*self.a.paths)
-        call.outputs = int(not self.place.in_memory) if isinstance(self.place, Place) else 2
+        call.outputs = self.place.named(1 if isinstance(self.place, Place) else 2)
 
     @property
     def what(self) -> str:
@@ -164,7 +164,7 @@ class _Lu(Routine[LuResult]):
         self.pivots = Place(call, (n,), np.dtype(np.int64), IN_MEMORY, None)
         super().__init__(call, [self.place, self.pivots])
         call.on(*self.a.paths)
-        call.outputs = 2
+        call.outputs = self.place.named(2)
 
     @property
     def what(self) -> str:

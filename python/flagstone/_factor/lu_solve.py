@@ -49,7 +49,7 @@ class LuSolve(Routine[Any]):
         self.diagonal = FactorDiagonal(self.lu.shape[0], self.lu.dtype, False)
         super().__init__(call, [self.right.place])
         call.on(*self.lu.paths, *self.right.b.paths)
-        call.outputs = 0 if self.right.place.in_memory else 1
+        call.outputs = self.right.place.named()
 
     @property
     def what(self) -> str:

@@ -75,6 +75,7 @@ class _Qr(Routine[Any]):
         super().__init__(call)
         self.place: Any = self._place(call, out)
         self.places = [self.place]
+        call.outputs = self.place.named({"r": 1, "raw": 3}.get(mode, 2))
         call.on(*self.x.paths)
 
     def _turned(self, shape: tuple[int, int]) -> tuple[int, int]:
@@ -85,7 +86,6 @@ class _Qr(Routine[Any]):
         rows, cols = _core.qr_tile(self.shape, self.dtype.name)
         size = m if self.mode == "complete" else min(m, n)
         if self.mode == "r":
-            call.outputs = 1
             place = Place(
                 call, self._turned((min(m, n), n)), self.dtype, out, self._turned((cols, cols)),
                 called="triangle", advice="they must agree",
@@ -93,14 +93,12 @@ class _Qr(Routine[Any]):
             place.codec, place.chunks = Choice("raw"), self._turned((cols, cols))  # tiles are written whole
             return place
         if self.mode == "raw":
-            call.outputs = 3
             return reflectors_place(call, self.shape, self.left, self.dtype, out)
         parts = [
             Part("q", self._turned((m, size)), self._turned((rows, cols)), ["q_0", "q_1"]),
             Part("l" if self.left else "r", self._turned((size, n)), self._turned((cols, cols)),
                  ["r_0", "r_1"]),
         ]  # fmt: skip
-        call.outputs = len(parts)
         return PartsPlace(call, out, parts, self.dtype, {"flagstone": {"routine": call.who}})
 
     @property

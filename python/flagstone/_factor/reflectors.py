@@ -116,7 +116,7 @@ class _Apply(Routine[Any]):
         super().__init__(call, [self.place])
         self.parts = [Operand.of(part).core for part in (f.v, f.t, f.r)]
         call.on(f.v.path, *self.b.paths)
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     @property
     def what(self) -> str:

@@ -128,12 +128,15 @@ def _banner(head: bytes) -> bool:
 
 def _docword(head: bytes) -> bool:
     """Say whether three lines of a whole number come first, and then one of three."""
-    lines = head.split(b"\n")[:4]
-    words = [line.split() for line in lines]
+    words = [line.split() for line in head.split(b"\n")[:4]]
     counted = all(word.isdigit() for line in words for word in line)
-    return counted and [len(line) for line in words[:3]] == [1, 1, 1] and len(words[3:]) == 1 and (
-        len(words[3]) == 3 or (not words[3] and words[2][0].strip(b"0") == b"")
-    )  # fmt: skip
+    return counted and [len(line) for line in words] == [1, 1, 1, 3]
+
+
+def _empty_docword(head: bytes) -> bool:
+    """Say whether three such lines are all, the last of them 0: the name must tell, any text may be so."""
+    words = head.split()
+    return len(words) == 3 and all(word.isdigit() for word in words) and int(words[2]) == 0
 
 
 def _svm_text(head: bytes) -> bool:
@@ -162,10 +165,10 @@ FORMATS = (
     Format("Parquet", (".parquet",), _columns, lambda head: head[:4] == b"PAR1", True, True),
     Format("Arrow", (".arrow", ".feather"), _columns, lambda head: head[:6] == b"ARROW1", True, True),
     Format("MatrixMarket", (".mtx", ".mtx.gz"), _matrixmarket, _banner, True),
-    Format("UCI docword", (), _matrixmarket, _docword, True),
     Format("CSV", _CSV, _csv, lambda head: False, True, True),  # any text may be some: the name tells
     Format("Extreme Classification", (".xc",), _labelled, _labelled_text, True, True),
     Format("SVMlight", _SVM, _svmlight, _svm_text, True, True),
+    Format("UCI docword", (), _matrixmarket, _docword, True),
 )  # fmt: skip
 
 
@@ -187,15 +190,12 @@ def of_file(place: str, head: bytes) -> Format:
         if one.recognises(head):
             return one
     stem = place.removesuffix(".gz")
+    called_docword = os.path.basename(place).startswith("docword.")
+    if called_docword and (_packed_text(head) or _empty_docword(head)):
+        return FORMATS[-1]
     for one in FORMATS:
         if one.name == "SVMlight" and place.endswith(one.suffixes) and one.module().may_be(head):
             return one  # its first rows have no entries
-        if (
-            one.name == "UCI docword"
-            and _packed_text(head)
-            and os.path.basename(place).startswith("docword.")
-        ):
-            return one
         text = one.name in ("MatrixMarket", "SVMlight")
         if text and stem.endswith(one.suffixes) and (_packed_text(head) or one.name == "MatrixMarket"):
             return one

@@ -78,7 +78,7 @@ class Predict(Routine[Predicted]):
         self.place = PartsPlace(call, out, parts, np.dtype(np.float32), {"flagstone": about})
         super().__init__(call, [self.place])
         call.on(self.x.path, model.path)
-        call.outputs = 2
+        call.outputs = self.place.named(2)
 
     @property
     def what(self) -> str:

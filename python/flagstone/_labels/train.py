@@ -73,7 +73,7 @@ class TrainLabels(Routine[LabelModel]):
         self.place = ModelPlace(call, out)
         super().__init__(call, [self.place])
         call.on(self.x.path, self.y.path)
-        call.outputs = 7
+        call.outputs = self.place.named(7)
 
     @property
     def what(self) -> str:

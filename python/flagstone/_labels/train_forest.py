@@ -65,7 +65,7 @@ class TrainForest(Routine[LabelModel]):
         self.place = ModelPlace(call, out)
         super().__init__(call, [self.place])
         call.on(self.x.path, self.y.path)
-        call.outputs = 7
+        call.outputs = self.place.named(7)
 
     @property
     def what(self) -> str:

@@ -21,7 +21,6 @@ from .._resume.registers import Again, resumable
 from .._runtime.arguments import a_number, check_flags, one_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .._scratch.scratch import prepare
 from .._sparse.array import SparseArray
 from .._sparse.products import Csrmm
 from .._sparse.semiring import SEMIRINGS, Over, SemiringProduct, is_frontier
@@ -57,10 +56,10 @@ class _Matmul(Routine[Any]):
         self.old = self.place.old("beta") if beta else None
         self.notes = _core.MatmulNotes()
         if self.a.given_lazily or self.b.given_lazily:
-            prepare(call.runtime.scratch)  # what is computed may be kept there
+            call.scratch_in_run()  # what is computed may be kept there
         super().__init__(call, [self.place])
         call.on(*self.a.paths, *self.b.paths)
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     @property
     def what(self) -> str:

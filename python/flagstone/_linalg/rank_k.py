@@ -22,7 +22,6 @@ from .._resume.registers import Again, resumable
 from .._runtime.arguments import a_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .._scratch.scratch import prepare
 from .standardized import standardized
 
 __all__ = ["RankK", "rank_2k_update", "rank_k_update"]
@@ -75,10 +74,10 @@ class RankK(Routine[Any]):
         given = [one for one in (self.a, self.b, self.c) if one is not None]
         self.place.reads = [values for one in given for values in one.reads]
         self.notes = _core.RankKNotes()
-        prepare(call.runtime.scratch)  # sums of groups, and what is computed, may be kept there
+        call.scratch_in_run()  # sums of groups, and what is computed, may be kept there
         super().__init__(call, [self.place])
         call.on(*(path for one in given for path in one.paths))
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     @property
     def what(self) -> str:

@@ -48,7 +48,7 @@ class BasisOfJ(Routine[BlockBasis]):
         }  # fmt: skip
         self.place = BasisPlace(call, out, self.layout, kind, about)
         super().__init__(call, [self.place])
-        call.outputs = len(self.place.parts)
+        call.outputs = self.place.named(len(self.place.parts))
 
     @property
     def what(self) -> str:

@@ -74,7 +74,7 @@ class PartsPlace(PathPlace):
     def planned(self) -> Any:
         """Return arrays that only the planner uses."""
         if self.nameless:
-            self.call.scratch_bytes["result"] = self.nbytes
+            self._in_scratch(self.nbytes)
         return [
             _core.planned_array(
                 list(part.shape), part.dtype or self.dtype.name, list(part.chunks), part.codec

@@ -92,8 +92,7 @@ class GroupPlace(PathPlace):
     def planned(self) -> _core.Array:
         """Return an array that only the planner uses."""
         if self.out is None:
-            size = int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
-            self.call.scratch_bytes["result"] = size
+            self._in_scratch(int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize)
         return _core.planned_array(list(self.shape), self.dtype.name, list(self.chunks))
 
     def open(self, stack: contextlib.ExitStack) -> Any:

@@ -71,6 +71,14 @@ class RecordedPlace:
         """Whether nobody knows where it lies: it is begun again."""
         return False
 
+    def named(self, arrays: int = 1) -> int:
+        """Return how many of its `arrays` appear under a name, and are synced."""
+        return 0 if self.nameless else arrays
+
+    def _in_scratch(self, nbytes: int) -> None:
+        """Tell the plan what this place puts into scratch."""
+        self.call.scratch_bytes[f"result {id(self)}"] = nbytes
+
     def _recording(self) -> Record:
         if self._described is not None:
             self.record = self._described()
@@ -141,7 +149,9 @@ class Place(RecordedPlace):
 
     @property
     def nameless(self) -> bool:
-        """Whether nobody knows where it lies, after this process."""
+        """Whether nobody knows where it lies, after this process: a new version of such a result, too."""
+        if isinstance(self.out, Array) and self.out.path is not None:
+            return _core.goes_with_us(self.out.path)
         return self.out is None or self.in_memory
 
     @property
@@ -167,7 +177,7 @@ class Place(RecordedPlace):
             return _core.memory_array(np.empty(self.shape, self.dtype))
         how = kept_choice(self.like) if self.codec is None else self.codec
         if self.out is None:
-            self.call.scratch_bytes["result"] = self.nbytes
+            self._in_scratch(self.nbytes)
         return _core.planned_array(list(self.shape), self.dtype.name, list(self.chunks), how.codec, how.order)
 
     def old(self, why: str) -> _core.Array:

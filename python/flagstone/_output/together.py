@@ -301,10 +301,12 @@ def _path(place: Place) -> str:
 
 def _told(place: Place | None) -> Any:
     """Return what the record says of a place: None of scratch, "memory", or where it is."""
-    if place is None or place.out is None:
+    if place is None:
         return None
     if place.in_memory:
         return "memory"
+    if place.nameless:
+        return None
     return {"path": os.path.abspath(_path(place))} | place.identity()
 
 

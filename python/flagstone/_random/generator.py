@@ -37,7 +37,7 @@ class _Generation(Routine[Any]):
         chunks = None if self.single else _core.default_chunks(list(shape), made.name)
         self.place = Place(call, shape, made, IN_MEMORY if self.single else out, chunks)
         self.places = [self.place]
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     @property
     def what(self) -> str:

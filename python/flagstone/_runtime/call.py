@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -54,10 +55,10 @@ class Call:
         self.memory = self.runtime.memory if memory is None else memory_bytes(memory)
         self.engine = self.runtime.engine(self.memory)
         self.places: list[Path] = []
-        self.outputs = 0  # arrays that appear on disk at the end
+        self.outputs = 0  # arrays that appear under a name at the end, and are synced
         self.scratch_bytes: dict[str, int] = {}  # what it puts into scratch, for its plan
         self.profile: profile.Profile | None = None
-        self.before_run: list[Callable[[], None]] = []  # once the limit was found to be enough
+        self.before_run: list[Callable[[], Any]] = []  # once the limit was found to be enough
         self.copies: dict[int, Any] = {}  # of operands that cannot be read where they are, by their id
         self.remark = ""  # about its operands, for its plan
         self._prepared_peak = 0
@@ -91,7 +92,7 @@ class Call:
             try:
                 self.places = [*self.places, scratch.prepare(self.runtime.scratch)]
                 self.profile = lookup.lookup(self.places, self.runtime.io)
-            except StorageError:  # a plan is worth having where scratch cannot be written
+            except StorageError:  # plans need no scratch
                 self.profile = lookup.measured(self.places) or profile.default()
             self.engine.profile = self.profile.core
         return self.profile
@@ -174,6 +175,11 @@ class Call:
             self._processor_seconds += time.process_time() - before
             _core.pages_of_job(False)
 
+    def scratch_in_run(self) -> str:
+        """Return where scratch lies, for a job: it is made before the run, so that a plan needs none."""
+        self.before_run.append(functools.partial(scratch.prepare, self.runtime.scratch))
+        return str(self.runtime.scratch)
+
     def ready(self) -> None:
         """Do what waited until the limit was found to be enough."""
         while self.before_run:
@@ -208,8 +214,7 @@ class Call:
     ) -> Plan:
         """Return counted statistics as what users see."""
         rated = self.use_profile()
-        # Files and directories that are synced when outputs appear (counted with strace); none in scratch.
-        syncs = 6 + 11 * self.outputs if self.outputs and "result" not in self.scratch_bytes else 0
+        syncs = 6 + 11 * self.outputs if self.outputs else 0  # files and directories (counted with strace)
         seconds = counted.seconds + syncs * rated.rates["sync_seconds"]
         told = "; ".join(text for text in (note, self.remark) if text)
         plan = Plan(

@@ -305,7 +305,7 @@ class PlannedMethod(Generic[R]):
     """A method whose arguments make a job: ``x.f(...)`` runs it, ``x.f.plan(...)`` counts it."""
 
     def __init__(self, job: Callable[..., Any], run: Callable[..., R]) -> None:
-        self.__doc__, self.__name__ = run.__doc__, run.__name__
+        functools.update_wrapper(self, run)
         self._job, self._run = job, run
 
     @overload
@@ -320,6 +320,10 @@ class PlannedMethod(Generic[R]):
             return self
         bound = types.MethodType(self._run, owner)
         return RoutineFunction(bound, lambda *args, **options: self._job(owner, *args, **options).plan())
+
+    def __call__(self, owner: Any, *args: Any, **options: Any) -> R:
+        """Run it as the class's: ``X.f(x, ...)``."""
+        return self._run(owner, *args, **options)
 
 
 def planned_by(job: Callable[..., Any]) -> Callable[[Callable[..., R]], PlannedMethod[R]]:

@@ -22,7 +22,6 @@ from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import At, How, Prepared, Routine, least_of, routine
 from .._runtime.runtime import current, remember, stats
-from .._scratch.scratch import prepare
 from .least_squares import MOST, LstsqResult, Problem
 from .lstsq_large import Large, LargeWide
 from .triangle import Triangle, from_gram, lengths, rank_of, spectral_fit
@@ -51,7 +50,7 @@ class _Tall(Routine[LstsqResult]):
         self.place = Place(self.call, (rows, self.width), one.dtype, IN_MEMORY, (self.width, self.width))
         self.places = [self.place]
         if one.method == "normal":
-            prepare(self.call.runtime.scratch)  # sums of groups of rows may be kept there
+            self.call.scratch_in_run()  # sums of groups of rows may be kept there
         elif isinstance(one.out, (str, os.PathLike)):  # beside it lie triangles of groups, meanwhile
             self.operation = "lstsq"
             self.solution = Place(

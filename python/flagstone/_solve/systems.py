@@ -45,7 +45,7 @@ class Solve(Routine[Any]):
         _core.check_substitute(call.who, factors[0], self.right.b.factor)
         super().__init__(call, [self.right.place])
         call.on(*matrix.paths, *self.right.b.paths)
-        call.outputs = 0 if self.right.place.in_memory else 1
+        call.outputs = self.right.place.named()
 
     @property
     def what(self) -> str:

@@ -83,7 +83,7 @@ class _Sort(Routine[Any]):
                     f"out has chunks of {shape_text(tuple(self.place.chunks))}; give a path, or chunks of "
                     "one line."
                 )
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
         call.on(self.source.core.path)
 
     def _chunks_of(self, given: Any) -> tuple[int, ...]:

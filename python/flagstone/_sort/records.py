@@ -56,7 +56,7 @@ class Records(Routine[Any]):
         self.operation = call.who if call.who == "sort_by" else ""
         # Places have no name.
         self.together = Together(self.targets[:-1], [*(one.core.path for one in self.sources), *read])
-        call.outputs = sum(not place.in_memory for place in self.targets if place is not None)
+        call.outputs = sum(place.named() for place in self.targets if place is not None)
         call.on(*(one.core.path for one in self.sources))
 
     @property

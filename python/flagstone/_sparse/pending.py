@@ -18,7 +18,6 @@ from .._expression.reductions import Reduced
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
-from .._scratch.scratch import prepare
 from .validation import check_listed
 
 __all__ = ["SparsePass", "SparseReduced", "stored_shape"]
@@ -75,7 +74,7 @@ class SparsePass(Routine[None]):
 
     def job(self, at: At) -> _core.Job:
         """Return the job that writes the words; partial results may go to scratch."""
-        prepare(self.call.runtime.scratch)
+        self.call.scratch_in_run()
         folds = [_core.CsrFold(name, rows, at(place)) for (name, rows), place in self._folds.items()]
         return _core.csr_folds_job(self.view.operand(self.call.memory), self.real, folds)
 

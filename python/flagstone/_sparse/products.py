@@ -23,7 +23,6 @@ from .._resume.registers import Again, resumable
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
-from .._scratch.scratch import prepare
 from .validation import check_listed
 
 __all__ = ["Csrmm", "GramProduct"]
@@ -73,7 +72,7 @@ class Csrmm(Routine[Any]):
         self.notes = _core.CsrmmNotes()
         self.old = self.place.old("beta") if self.beta else None
         call.on(a.path, *self.x.paths)
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     @property
     def _extents(self) -> tuple[int, int]:
@@ -127,7 +126,7 @@ class Csrmm(Routine[Any]):
         else:
             operand = Operand.matrix(call, given, "X")
         if operand.given_lazily:
-            prepare(call.runtime.scratch)
+            call.scratch_in_run()
         return operand
 
     def _place(self, call: Call, chunks: Any) -> Place:

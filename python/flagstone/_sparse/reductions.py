@@ -13,7 +13,6 @@ from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine, planned_by
-from .._scratch.scratch import prepare
 from .pending import SparsePass, SparseReduced, stored_shape
 
 __all__ = ["ColumnMoments", "RowCounts", "SparseReductions", "stored_numbers"]
@@ -73,7 +72,7 @@ class RowCounts(_Fold):
 
     def fold(self, out: _core.Array) -> _core.Job:
         """Return the job that writes `out`."""
-        prepare(self.call.runtime.scratch)
+        self.call.scratch_in_run()
         real = "float32" if self.view.dtype == np.float32 else "float64"
         return _core.csr_folds_job(
             self.view.operand(self.call.memory), real, [_core.CsrFold("counts", True, out)]

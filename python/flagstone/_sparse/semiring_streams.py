@@ -20,7 +20,6 @@ from .._resume.identity import identity
 from .._runtime.arguments import array_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How
-from .._scratch.scratch import prepare
 from .index import chosen
 from .semiring import SWAPPED, Over, OverSemiring, dtypes_of, is_frontier
 
@@ -80,7 +79,7 @@ class StreamedSemiring(OverSemiring):
         self.old = self.place.old("accumulate") if over.accumulate else None
         self.notes = _core.CsrmmNotes()
         call.on(*self.x.paths)
-        call.outputs = 0 if self.place.in_memory else 1
+        call.outputs = self.place.named()
 
     # Arguments --------------------------------------------------------------------------------------------
 
@@ -117,7 +116,7 @@ class StreamedSemiring(OverSemiring):
             x.flush()
         operand = Operand.plain(call, x, "X")
         if operand.given_lazily:
-            prepare(call.runtime.scratch)
+            call.scratch_in_run()
         return operand
 
     def _mask(self, call: Call) -> Operand:

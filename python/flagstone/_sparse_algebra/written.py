@@ -75,6 +75,7 @@ class SparseResult(Streaming[SparseArray]):
         self.operands, self.shape, self.bound, self.out = list(operands), shape, int(bound), out
         self.dtype = value_dtype(np.dtype(dtype), call.who)
         call.on(*(one.path for one in self.operands))
+        call.outputs = 0 if out is None else 4  # the group's arrays, and itself
         if out is not None and not isinstance(out, (str, os.PathLike)):
             raise TypeError(f"{call.who}: out is {type(out).__name__}; a path is needed for a sparse result.")
         if out is not None:

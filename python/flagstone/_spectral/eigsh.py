@@ -62,7 +62,7 @@ class Eigsh(Routine[Any]):
             _core.vectors_chunks(self.options, A.n), A.n * self.k * A.dtype.itemsize + 16 * self.k,
         )  # fmt: skip
         super().__init__(call, [self.place])
-        call.outputs = 3
+        call.outputs = self.place.named(3)
 
     @property
     def what(self) -> str:

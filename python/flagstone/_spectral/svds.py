@@ -80,7 +80,7 @@ class Svds(Routine[Any]):
             _core.vectors_chunks(self.options, side),
         )  # fmt: skip
         super().__init__(call, [self.place])
-        call.outputs = 4
+        call.outputs = self.place.named(4)
 
     def _input(self, call: Call, A: Any, memory: Any) -> _core.SvdsInput:
         if isinstance(A, SparseArray) or hasattr(A, "tocsr"):

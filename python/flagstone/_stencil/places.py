@@ -72,7 +72,7 @@ class Places:
             self._single = [Place(call, shape, dtype, one, chunks) for one in outs]
             self.group = PartsPlace(call, None, parts, dtype, {}) if parts else None
         self.all: list[Any] = [*self._single, *([self.group] if self.group else [])]
-        call.outputs = sum(not getattr(place, "in_memory", False) for place in self.all)
+        call.outputs = sum(place.named() for place in self.all)
 
     @property
     def nameless(self) -> bool:

@@ -19,7 +19,6 @@ from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
-from .._scratch.scratch import prepare
 from .choice import StencilScheme, components_of, scheme_of, told_scheme
 from .compare import METHODS, StencilFunction
 from .given.arguments import extents, listed, number, point_in, series_of, shown, whole_number
@@ -161,8 +160,7 @@ class _Stencil(Routine[StencilResult]):
 
     def job(self, at: At) -> _core.Job:
         """Return the time loop as a job."""
-        runtime = self.call.runtime
-        self.core.scratch(str(prepare(runtime.scratch)), self.call.who, runtime.scratch_quota)
+        self.core.scratch(self.call.scratch_in_run(), self.call.who, self.call.runtime.scratch_quota)
         states, snapshots = self.fields.opened(at)
         return self.core.job(
             [one.core for one in self.states],

@@ -24,7 +24,6 @@ from .._resume.registers import Again, resumable
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .._scratch.scratch import prepare
 from .._sparse.array import SparseArray
 from .._sparse_algebra.transpose import SparseTranspose
 
@@ -86,7 +85,7 @@ class _Restructure(Routine[Any]):
             check_codec(who, codec, path, auto=True)
         how = kept if codec is None else self._codec(codec)
         self.how_stored = self.place.codec = replace(how, order=order or kept.order)
-        self.call.outputs = 0 if self.place.in_memory else 1
+        self.call.outputs = self.place.named()
 
     def _codec(self, codec: str) -> Choice:
         """Return the codec; for "auto" a few boxes of the source are looked at, as long as a chunk."""
@@ -136,7 +135,7 @@ class _Restructure(Routine[Any]):
         runtime = self.call.runtime
         self.core = _core.Restructure(
             self.source.core, self.own, self.source.conjugated, to,
-            str(prepare(runtime.scratch)), self.call.who, runtime.scratch_quota, self.place.checkpoint,
+            self.call.scratch_in_run(), self.call.who, runtime.scratch_quota, self.place.checkpoint,
         )  # fmt: skip
         return self.core.job()
 

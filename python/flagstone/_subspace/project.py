@@ -184,7 +184,7 @@ class Project(Routine[ProjectedMatrix]):
         self.place = PartsPlace(call, out, parts, Z.dtype, {"flagstone": about})
         super().__init__(call, [self.place])
         call.on(Z.path or None)
-        call.outputs = len(parts)
+        call.outputs = self.place.named(len(parts))
 
     def _projection(self, source: _core.BlockSource) -> _core.Projection:
         return _core.Projection(source, self._cores(), self.layout, self.order == "columns", self.panel)

@@ -24,7 +24,6 @@ from .._expression.reductions import axes_of
 from .._runtime.arguments import byte_count
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .._scratch.scratch import prepare
 from .graph import TOUCHES, note
 
 __all__ = ["fold"]
@@ -131,7 +130,7 @@ class _Fold(Routine[Any]):
     def job(self, at: At) -> _core.Job:
         """Return the kernel's pass as a job; its blocks go to `visit`."""
         program, operands, values = lower(self.sources, self.call)
-        prepare(self.call.runtime.scratch)
+        self.call.scratch_in_run()
         built = _core.Pass(program, [0] * len(self.shape), list(self.shape))
         for array, transposed in operands:
             built.operand(array, transposed)

@@ -80,7 +80,7 @@ class Topics(Routine[TopicsResult]):
         super().__init__(call, [self.place])
         if not placed:
             self.operation = ""  # what is turned, or made of SciPy's, goes with the process
-        call.outputs = 5
+        call.outputs = self.place.named(5)
 
     @property
     def beside(self) -> int:

@@ -150,6 +150,10 @@ class Calls:
         fl.pack(self.operands / "a.zarr", self.out, overwrite=True)
         return fl.open(self.out)[...]
 
+    def h5ad(self):
+        fl.convert(self.operands / "s.zarr", self.folder / "out.h5ad", overwrite=True)
+        return fl.open(self.folder / "out.h5ad").to_scipy().toarray()
+
     def npy(self):
         return fl.matmul(self.a, self.a.T, out=self.folder / "out.npy")[...]
 
@@ -165,4 +169,5 @@ CALLS = [
     "convert",
     "pack",
     "npy",
+    "h5ad",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import shutil
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from ..._array.array import Array, shape_text
 from ..._array.handle import built_aside
 from ..._array.requests import assign, take
 from ..._errors.classes import FormatError, ShapeError
-from ..._errors.messages import storage_error
+from ..._errors.messages import storage_error, writing
 from ..._errors.regular import open_regular
 from ..._output.destination import check_new
 from ..._runtime.call import Call
@@ -147,16 +149,20 @@ def _into_zarr(call: Call, place: str, name: str, values: Any, dtype: str, overw
     v2 = os.path.exists(f"{place}/.zgroup")
     target = f"{place}/obsm/{name}"
     check_target(place, name, values.shape[0], overwrite)
-    _forget_consolidated(place)
-    if not os.path.isdir(f"{place}/obsm"):
-        _make_obsm(f"{place}/obsm", v2)
-    output: _core.Output | None = _core.Output(target, overwrite, 0)
+    output: _core.Output | None = None
+    made = not os.path.isdir(f"{place}/obsm")
     try:
-        assert output is not None
-        (_write_v2 if v2 else _write_v3)(call, output.directory, values, dtype)
-        output.publish()
+        with writing("write_obsm", place, target):
+            if made:
+                _make_obsm(f"{place}/obsm", v2)
+            output = _core.Output(target, overwrite, 0)
+            (_write_v2 if v2 else _write_v3)(call, output.directory, values, dtype)
+            _forget_consolidated(place)
+            output.publish()
     except BaseException:
         output = None  # a traceback may keep it alive for long
+        if made:
+            shutil.rmtree(f"{place}/obsm", ignore_errors=True)
         raise
 
 
@@ -170,11 +176,16 @@ def _length(place: str) -> int | None:
 
 
 def _replace_text(path: str, text: str) -> None:
-    with open(f"{path}.part", "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        _core.sync_file(file.fileno(), f"{path}.part")
-    os.replace(f"{path}.part", path)
+    try:
+        with open(f"{path}.part", "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            _core.sync_file(file.fileno(), f"{path}.part")
+        os.replace(f"{path}.part", path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(f"{path}.part")
+        raise
 
 
 def _forget_consolidated(place: str) -> None:
@@ -219,7 +230,9 @@ def _write_v2(call: Call, directory: str, values: Any, dtype: str) -> None:
         chunks = chunks or [max(1, len(block)), *block.shape[1:]]
         padded = np.zeros(chunks, kind)
         padded[: len(block)] = block
-        padded.tofile(f"{directory}/" + ".".join([str(first // chunks[0])] + ["0"] * (block.ndim - 1)))
+        chunk = ".".join([str(first // chunks[0])] + ["0"] * (block.ndim - 1))
+        with open(f"{directory}/{chunk}", "wb") as file:  # tofile() does not say why it could not
+            file.write(padded.data)
     about = {
         "zarr_format": 2, "shape": list(values.shape), "chunks": chunks or [1, *map(int, values.shape[1:])],
         "dtype": kind.str, "compressor": None, "fill_value": None, "order": "C", "filters": None,

@@ -18,7 +18,7 @@ from types import TracebackType
 
 from ..._core import FileLock, sync_file, sync_folder
 from ..._errors.classes import FormatError, StorageError
-from ..._errors.messages import storage_error
+from ..._errors.messages import storage_error, with_advice
 
 __all__ = ["Journal", "recover"]
 
@@ -62,21 +62,24 @@ class Journal(io.RawIOBase):
             raise storage_error(
                 f"write: '{path}' cannot be opened for writing ({error.strerror}).", error.errno or 0, path
             ) from None
+        self._done = False
         try:
             self._lock = self._begin(path)
-        except BaseException:
+        except BaseException as error:
             os.close(self._file)
+            self._tell(error)
             raise
         self._pages = self._lock.fileno()
         try:
             os.ftruncate(self._pages, 0)
-        except BaseException:
+        except BaseException as error:
             self._lock.close()
             os.close(self._file)
+            self._tell(error)
             raise
         self._slots: dict[int, int] = {}  # page of the file -> page of the journal
         self._old = self._size = os.fstat(self._file).st_size
-        self._at, self._done = 0, False
+        self._at = 0
         self._failed: OSError | None = None  # what the library, which has its own words for it, was told
 
     def _begin(self, path: str) -> FileLock:
@@ -200,9 +203,12 @@ class Journal(io.RawIOBase):
                     os.ftruncate(self._file, self._old)
         self._lock.close()
         os.close(self._file)
-        cause = self._failed or error
+        self._tell(self._failed or error)
+
+    def _tell(self, cause: BaseException | None) -> None:
+        """Say of what the system refused what became of the file."""
         if isinstance(cause, OSError) and not isinstance(cause, StorageError):
-            raise storage_error(self._said(cause), cause.errno or 0, self._path) from error
+            raise storage_error(self._said(cause), cause.errno or 0, self._path) from cause
 
     def _said(self, cause: OSError) -> str:
         if self._done:
@@ -210,7 +216,9 @@ class Journal(io.RawIOBase):
                 f"write: what is new in '{self._path}' is stored, and copying it into the file failed "
                 f"({cause.strerror}); the next time it is opened, that is finished."
             )
-        return f"write: '{self._path}' was not changed ({cause.strerror})."
+        told = f"write: '{self._path}' was not changed ({cause.strerror})"
+        told = with_advice(told, cause.errno or 0, self._path)
+        return told if told.endswith(".") else f"{told}."
 
 
 def _write(descriptor: int, data: bytes, offset: int) -> None:

@@ -26,10 +26,13 @@ std::string resolved(const std::string& path) {
 
 bool is_hex(char digit) { return (digit >= '0' && digit <= '9') || (digit >= 'a' && digit <= 'f'); }
 
-/// `<name>-<process>-<8 hex digits>.zarr`, of this process.
-bool is_result_of_ours(const std::string& name) {
+/// `results/<name>-<process>-<8 hex digits>.zarr`, of this process.
+bool is_called_ours(const fs::path& place) {
+  const std::string name = place.filename().string();
   const std::string process = "-" + std::to_string(::getpid()) + "-", ending = ".zarr";
-  if (!name.ends_with(ending) || name.size() < process.size() + 8 + ending.size()) return false;
+  if (place.parent_path().filename() != results_folder || !name.ends_with(ending) ||
+      name.size() < process.size() + 8 + ending.size())
+    return false;
   const auto digits = name.end() - static_cast<std::ptrdiff_t>(ending.size()) - 8;
   return std::all_of(digits, digits + 8, is_hex) && std::string_view(name.begin(), digits).ends_with(process);
 }
@@ -42,12 +45,14 @@ std::string name_of_our_own() {
   return text;
 }
 
+std::string lock_of_result(const std::string& place) { return fs::path(place).replace_extension(lock_suffix).string(); }
+
 bool goes_with_us(const std::string& path) {
-  bool among_results = false;
+  fs::path place;
   for (const fs::path& part : fs::path(resolved(path))) {
-    const std::string built = output_of(part.string());
-    if (among_results && is_result_of_ours(built.empty() ? part.string() : built)) return true;
-    among_results = part == results_folder;
+    place /= part;
+    const std::string built = output_of(place.string()), result = built.empty() ? place.string() : built;
+    if (is_called_ours(result) && path_exists(lock_of_result(result))) return true;
   }
   return false;
 }

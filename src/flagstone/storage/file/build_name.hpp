@@ -24,9 +24,12 @@ std::string output_of(const std::string& hidden);
 std::string name_of_our_own();
 /// Where results lie that nobody named: as `<name>-<process>-<8 hex digits>.zarr`.
 inline const std::string results_folder = "results";
+/// What lies beside such a result as long as somebody may read it, and beside nothing else: `<...>.lock`.
+std::string lock_of_result(const std::string& place);
 /// Whether a path is a result of this process that nobody named, built or being built, or lies in one: nobody opens
-/// that after a crash (who starts next removes it), so it is not synced. Copies that are called otherwise or lie
-/// elsewhere, and what a forked child or another process sees of it, are ordinary files.
+/// that after a crash (who starts next removes it), so it is not synced. Its name says which process, its lock that it
+/// has no other: what is only called so is somebody's own file. So are copies, and what a forked child or another
+/// process sees of it.
 bool goes_with_us(const std::string& path);
 void remove_tree(const std::string& path);
 /// As stored (blocks), of a file or a whole directory.

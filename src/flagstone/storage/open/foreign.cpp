@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <initializer_list>
+#include <sstream>
+#include <string>
 #include <string_view>
 
 #include "flagstone/base/error.hpp"
@@ -34,12 +37,32 @@ bool begins_like_matrixmarket(std::string_view head) {
          });
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Three lines of a whole number and then one of three: UCI's bag of words.
+bool begins_like_docword(std::string_view head) {
+  for (const int words : {1, 1, 1, 3}) {
+    const std::string_view line = head.substr(0, head.find('\n'));
+    head.remove_prefix(std::min(head.size(), line.size() + 1));
+    std::istringstream rest{std::string(line)};
+    int found = 0;
+    for (std::string word; rest >> word; ++found)
+      if (!std::all_of(word.begin(), word.end(), is_digit)) return false;
+    if (found != words) return false;
+  }
+  return true;
+}
+
+bool is_called_docword(const std::string& path) {
+  return std::filesystem::path(path).filename().string().starts_with("docword.");
+}
+
 }  // namespace
 
 std::optional<std::string> foreign_format(const std::string& path) {
   const auto file = File::open(path, File::Mode::read);
   if (file->size() == 0) throw FormatError("open: '" + path + "' is empty.");
-  char bytes[16] = {};
+  char bytes[128] = {};  // four lines of the longest numbers
   const std::size_t length = std::min<std::uint64_t>(sizeof bytes, file->size());
   read_exactly(*file, bytes, length, 0);
   const std::string_view head(bytes, length);
@@ -54,13 +77,15 @@ std::optional<std::string> foreign_format(const std::string& path) {
   const bool packed = head.starts_with("\x1f\x8b");
   if (name.ends_with(".gz")) name.remove_suffix(3);
   if (begins_like_matrixmarket(head) || ends_with(name, {".mtx"})) return "a MatrixMarket file";
+  if (ends_with(name, {".csv", ".tsv"})) return "a CSV file";
+  if (begins_like_docword(head) || (is_called_docword(path) && (packed || is_digit(head[0]))))
+    return "a UCI docword file";
   if (ends_with(name, {".svm", ".svmlight", ".libsvm"}) || (packed && name.ends_with(".txt")))
     return "an SVMlight file";
-  if (ends_with(name, {".csv", ".tsv"})) return "a CSV file";
-  throw FormatError(
-      "open: '" + path +
-      "' is no format that is read here: Zarr (a directory) or .npy; a flat binary file opens with "
-      "open_raw, and .npz, HDF5, NetCDF, Parquet, Arrow, MatrixMarket, CSV and SVMlight after flagstone convert.");
+  throw FormatError("open: '" + path +
+                    "' is no format that is read here: Zarr (a directory) or .npy; a flat binary file opens with "
+                    "open_raw, and .npz, HDF5, NetCDF, Parquet, Arrow, MatrixMarket, CSV, SVMlight and UCI docword "
+                    "after flagstone convert.");
 }
 
 }  // namespace flagstone

@@ -138,6 +138,10 @@ TEST_F(OpenTest, FormatsOfPythonAloneAreNamedWithTheWayOut) {
                {"x.mtx.gz", "\x1f\x8b\x08", "a MatrixMarket file"},
                {"x.svm", "1 2:3\n", "an SVMlight file"},
                {"x.csv", "a,b\n1,2\n", "a CSV file"},
+               {"y.csv", "5\n3\n2\n1 3 5\n", "a CSV file"},
+               {"words", "5\n3\n2\n1 3 5\n2 1 1\n", "a UCI docword file"},
+               {"docword.a.txt", "5\n3\n0\n", "a UCI docword file"},
+               {"docword.b.txt.gz", "\x1f\x8b\x08", "a UCI docword file"},
                {"x.tsv.gz", "\x1f\x8b\x08", "a CSV file"},
                {"x.txt.gz", "\x1f\x8b\x08", "an SVMlight file"}};
   for (const auto& [name, bytes, what] : files) {
@@ -156,6 +160,8 @@ TEST_F(OpenTest, WhatNobodyReads) {
               AllOf(HasSubstr("'" + at("x.bin") + "' is no format that is read here"), HasSubstr("open_raw")));
   write("x.dat", "1,2\n");
   EXPECT_THAT(message_of([&] { open(at("x.dat")); }), HasSubstr("is no format that is read here"));
+  write("sizes.txt", "5\n3\n0\n");
+  EXPECT_THAT(message_of([&] { open(at("sizes.txt")); }), HasSubstr("is no format that is read here"));
   write("empty.npy", "");
   EXPECT_THAT(message_of([&] { open(at("empty.npy")); }), HasSubstr("is empty"));
   fs::create_directories(at("folder"));

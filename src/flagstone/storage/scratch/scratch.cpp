@@ -120,8 +120,6 @@ void sweep(const fs::path& results) {
     }
 }
 
-std::string lock_of(const std::string& place) { return fs::path(place).replace_extension(lock_suffix).string(); }
-
 }  // namespace
 
 ScratchResult::ScratchResult(const std::string& scratch, const std::string& name) : process_(::getpid()) {
@@ -133,7 +131,7 @@ ScratchResult::ScratchResult(const std::string& scratch, const std::string& name
     sweep(results);
     path_ = (results / (name + "-" + name_of_our_own() + ".zarr")).string();
     try {
-      lock_ = FileLock::make(lock_of(path_), 0600);
+      lock_ = FileLock::make(lock_of_result(path_), 0600);
       return;
     } catch (const StorageError& error) {
       // Another process found the folder empty and removed it; a link stays, and leads nowhere.
@@ -151,7 +149,7 @@ void ScratchResult::discard() noexcept {
   } catch (const std::exception&) {  // swept by the next process
     return;
   }
-  ::unlink(lock_of(path_).c_str());
+  ::unlink(lock_of_result(path_).c_str());
   ::rmdir(fs::path(path_).parent_path().c_str());  // only when it is empty
 }
 
