@@ -297,7 +297,7 @@ void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operan
   const Named named{options.who, options.turned};
   if (tree.m == 0 || cols == 0) return;
   Columns c(tree, graph.temporary({cols, tree.m}, tree.dtype, {tree.cols, tree.rows}), cols, b, named,
-            call::Whose::right_sides);
+            call::Whose::right_sides, options.given ? call::Whose::product : call::Whose::result);
   apply_all(graph, tree, f, c, adjoint, false, false, out, named);
 }
 

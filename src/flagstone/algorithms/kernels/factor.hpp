@@ -3,13 +3,13 @@
 #include <optional>
 #include <string>
 
+#include "flagstone/base/pivot_error.hpp"
 #include "flagstone/kernel/factor/trsm.hpp"
 #include "flagstone/runtime/graph/call.hpp"
 
 namespace flagstone::call {
 
-/// What a tile is part of, for errors: the matrix, right-hand sides, or what is made of them.
-enum class Whose { matrix, right_sides, result };
+using flagstone::Whose;
 
 /// Whose matrix a tile is part of, and where its first element lies: for errors that name a row, a column, a minor.
 struct Place {
