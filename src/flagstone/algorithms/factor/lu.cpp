@@ -44,7 +44,8 @@ struct Panel {
   /// C -= A B for parts of tiles, where there is anything of C.
   void subtract(const TilePart& a, const TilePart& b, const TilePart& c) {
     const double m = static_cast<double>(c.part.shape[0]), n = static_cast<double>(c.part.shape[1]);
-    if (m > 0) call(call::gemm(dtype, -1.0, a, b, 1.0, c), 2.0 * m * n * static_cast<double>(b.part.shape[0]));
+    if (m > 0)
+      call(call::flushed(call::gemm(dtype, -1.0, a, b, 1.0, c)), 2.0 * m * n * static_cast<double>(b.part.shape[0]));
   }
   void solve(Uplo uplo, bool unit, TilePart a, TilePart b, call::Place place = {}, std::optional<TilePart> to = {}) {
     const double order = static_cast<double>(b.part.shape[0]), n = static_cast<double>(b.part.shape[1]);

@@ -42,8 +42,8 @@ class Step {
     const Index w = f_.width(k_);
     for (Index done = 0; done < rows; done += rows_at_once) {
       const Index some = std::min(rows_at_once, rows - done);
-      call(call::gemm(dtype_, -1.0, {t, true, conjugate_, {{from + done, 0}, {some, w}}}, rows_of_x(row + done, some),
-                      1.0, rows_of_x(f_.first(k_), w), room_),
+      call(call::flushed(call::gemm(dtype_, -1.0, {t, true, conjugate_, {{from + done, 0}, {some, w}}},
+                                    rows_of_x(row + done, some), 1.0, rows_of_x(f_.first(k_), w), room_)),
            2.0 * static_cast<double>(some) * static_cast<double>(w) * static_cast<double>(width_));
     }
   }

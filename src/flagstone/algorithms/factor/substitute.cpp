@@ -53,7 +53,7 @@ struct Sweep {
       for (Index left = std::max(step + 1, from); left < end; ++left) {
         if (looks) look(graph, Part::all, false, T(row(left), k), place(row(left), k));
         for (Index c = first; c < last && above(c) <= step; ++c)
-          gemm(graph, -1.0, T(row(left), k), X(k, c), step == above(c) ? alpha : 1.0, again(X(row(left), c)));
+          downdate(graph, T(row(left), k), X(k, c), again(X(row(left), c)), step == above(c) ? alpha : 1.0);
       }
     }
   }
