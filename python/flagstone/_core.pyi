@@ -1004,6 +1004,7 @@ def substitute_job(
     identity: int | None = None,
     saved: bool = False,
     checkpoint: Checkpoint | None = None,
+    given: bool = True,
 ) -> Job: ...
 def solve_definite_job(
     who: str,
@@ -1040,6 +1041,7 @@ def lu_solve_job(
     x: Array,
     diagonal: Array | None,
     checkpoint: Checkpoint | None = None,
+    given: bool = True,
 ) -> Job: ...
 def solve_general_job(
     who: str,
@@ -1076,7 +1078,15 @@ def qr_factor_job(
     checkpoint: Checkpoint | None = None,
 ) -> QrJob: ...
 def apply_q_job(
-    arg0: tuple[int, int], arg1: Array, arg2: Array, arg3: Array, arg4: Operand, arg5: bool, arg6: Operand, /
+    who: str,
+    shape: tuple[int, int],
+    v: Array,
+    t: Array,
+    r: Array,
+    b: Operand,
+    adjoint: bool,
+    out: Operand,
+    given: bool = True,
 ) -> Job: ...
 def reflector_shapes(arg0: tuple[int, int], arg1: str, /) -> list[tuple[list[int], list[int]]]: ...
 def qr_tile(arg0: tuple[int, int], arg1: str, /) -> tuple[int, int]: ...

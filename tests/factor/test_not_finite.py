@@ -64,7 +64,7 @@ def test_who_was_called_names_the_element(rng, name):
     who = name.partition(",")[0]
     with pytest.raises(fl.NumericalError) as caught:
         CALLS[name](_spoilt(rng, 401, 7))
-    whose = "a" if who == "lstsq" else "the matrix"
+    whose = {"lstsq": "a", "lu_solve": "the factor", "cho_solve": "the factor"}.get(who, "the matrix")
     assert str(caught.value).startswith(f"{who}: {whose} has NaN or Inf at row {row}, column {column};")
     assert (caught.value.row, caught.value.column, caught.value.index) == (row, column, max(row, column) + 1)
     again = pickle.loads(pickle.dumps(caught.value))
@@ -97,10 +97,10 @@ def test_what_the_triangle_has_beside_its_diagonal(tmp_path, rng, dtype, kind, p
     a[row, column] = -np.inf
     b = random_matrix(rng, (N, 520), dtype)
     given = stored(a, kind, tmp_path / "a")
-    told = f"the matrix has NaN or Inf at row {row}, column {column};"
-    with pytest.raises(fl.NumericalError, match=told):
+    told = f"has NaN or Inf at row {row}, column {column};"
+    with pytest.raises(fl.NumericalError, match=f"the matrix {told}"):
         linalg.solve_triangular(given, b, lower=True)
-    with pytest.raises(fl.NumericalError, match=told):
+    with pytest.raises(fl.NumericalError, match=f"the factor {told}"):
         linalg.lu_solve((given, np.arange(N)), b, trans=1)
     turned = f"the matrix has NaN or Inf at row {column}, column {row};"
     with pytest.raises(fl.NumericalError, match=turned):
@@ -130,8 +130,57 @@ def test_what_is_beyond_the_largest_number_is_not_called_the_matrixs(rng, routin
             linalg.qr(rng.standard_normal((300, 40)), mode="raw"), np.full((300, 3), 1.7e308), trans=True
         ),
     }
-    with pytest.raises(fl.NumericalError, match=f"^{routine}: the result has NaN or Inf at row "):
+    what = "product" if routine == "apply_q" else "result"
+    with pytest.raises(fl.NumericalError, match=f"^{routine}: the {what} has NaN or Inf at row "):
         calls[routine]()
+
+
+@pytest.mark.parametrize("n", [2, 300])  # in the last tile of several, too
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_an_elimination_that_overflows_is_not_called_the_matrixs(dtype, n):
+    most = float(np.finfo(dtype).max)
+    a = np.diag(np.full(n, most, dtype))
+    a[-2, -1], a[-1, -2] = most, -most  # u = 2 most
+    told = f"the factor of the matrix has NaN or Inf at row {n - 1}, column {n - 1} and the matrix has none"
+    calls = {
+        "solve": [
+            lambda x: linalg.solve(x, np.ones(n, dtype)),
+            lambda x: linalg.solve(x, FOUR[:n].astype(dtype), rcond=True),
+        ],
+        "inv": [linalg.inv],
+        "det": [linalg.det],
+        "slogdet": [linalg.slogdet],
+        "cond": [linalg.cond, lambda x: linalg.cond(x, np.inf)],
+    }
+    for who, several in calls.items():
+        for call in several:
+            with pytest.raises(fl.NumericalError, match=f"^{who}: {told}.*scale the matrix down") as caught:
+                call(a)
+            assert caught.value.index == n
+            call((a / most).astype(dtype))  # as the sentence says
+    factor = linalg.lu_factor(a)
+    for who, call in {
+        "lu_solve": linalg.lu_solve,
+        "cond": lambda f, _: linalg.cond(a, factor=f),
+        "det": lambda f, _: linalg.det(f),
+    }.items():
+        with pytest.raises(fl.NumericalError, match=f"^{who}: the factor has NaN or Inf at row {n - 1}, "):
+            call(factor, np.ones(n, dtype))
+
+
+def test_a_solution_beyond_the_largest_number():
+    wide = np.array([[1e-300, 0, 0], [0, 1, 0]])
+    with pytest.raises(fl.NumericalError, match="^lstsq: the solution is beyond the largest number"):
+        linalg.lstsq(wide, np.array([1e300, 0]), rcond=0)
+
+
+def test_reflectors_that_are_not_finite(tmp_path, rng):
+    f = linalg.qr(rng.standard_normal((300, 40)), mode="raw", out=str(tmp_path / "f.zarr"))
+    v = fl.open(str(tmp_path / "f.zarr/v"), mode="r+")
+    v[3, 200] = np.nan
+    del f
+    with pytest.raises(fl.NumericalError, match="^apply_q: the product has NaN .* the factor has, or "):
+        linalg.apply_q(linalg.open_factor(str(tmp_path / "f.zarr")), FOUR[:300])
 
 
 def test_right_hand_sides_of_a_product_with_q(rng):

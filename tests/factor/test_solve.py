@@ -174,12 +174,12 @@ def test_right_sides_in_memory_are_looked_at_before_the_factorization(tmp_path, 
 def test_what_is_not_finite_on_a_diagonal_is_named(rng, dtype, bad):
     t = np.tril(random_matrix(rng, (700, 700), dtype) / 30) + 3 * np.eye(700, dtype=dtype)
     t[600, 600] = bad
-    for call in (
-        lambda: linalg.solve_triangular(t, np.ones(700, dtype), lower=True),
-        lambda: linalg.cho_solve(t, np.ones(700, dtype)),
-        lambda: linalg.inv(t, assume_a="lower triangular"),
+    for whose, call in (
+        ("matrix", lambda: linalg.solve_triangular(t, np.ones(700, dtype), lower=True)),
+        ("factor", lambda: linalg.cho_solve(t, np.ones(700, dtype))),
+        ("matrix", lambda: linalg.inv(t, assume_a="lower triangular")),
     ):
-        with pytest.raises(fl.NumericalError, match="the matrix has NaN or Inf at row 600, column 600"):
+        with pytest.raises(fl.NumericalError, match=f"the {whose} has NaN or Inf at row 600, column 600"):
             call()
 
 

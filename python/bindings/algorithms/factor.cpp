@@ -22,17 +22,19 @@ Job cholesky_job(const std::string& who, const linalg::Operand& a, const linalg:
   }};
 }
 
-/// With factors that a caller gave.
+/// `given`: by the caller, so that NaN and Inf are looked for.
 Job substitute_job(const std::string& who, const std::vector<linalg::TriangularOperand>& factors,
                    const linalg::Operand& b, const Array& x, const std::optional<Array>& diagonal,
-                   std::optional<Index> identity, bool saved, const std::shared_ptr<Checkpoint>& checkpoint) {
+                   std::optional<Index> identity, bool saved, const std::shared_ptr<Checkpoint>& checkpoint,
+                   bool given) {
   return {[=](Graph& graph) {
     linalg::substitute(graph, who.c_str(), factors, b, x,
                        {.diagonal = diagonal ? &*diagonal : nullptr,
                         .identity = identity,
                         .checkpoint = checkpoint,
                         .saved = saved,
-                        .given = true});
+                        .given = given,
+                        .whose = factors.size() > 1 ? Whose::given_factor : Whose::matrix});
   }};
 }
 
@@ -66,10 +68,15 @@ Job lu_triangles_job(const linalg::Operand& a, const Array& l, const Array& u, c
   }};
 }
 
+/// `given`: as above; else the same call made the factor.
 Job lu_solve_job(const std::string& who, const Array& factor, const Array& pivots, int trans, const linalg::Operand& b,
-                 const Array& x, const std::optional<Array>& diagonal, const std::shared_ptr<Checkpoint>& checkpoint) {
+                 const Array& x, const std::optional<Array>& diagonal, const std::shared_ptr<Checkpoint>& checkpoint,
+                 bool given) {
   return {[=](Graph& graph) {
-    const linalg::LuSolveOptions options{diagonal ? &*diagonal : nullptr, checkpoint, true};
+    const linalg::LuSolveOptions options{.diagonal = diagonal ? &*diagonal : nullptr,
+                                         .checkpoint = checkpoint,
+                                         .given = given,
+                                         .whose = given ? Whose::given_factor : Whose::own_factor};
     const linalg::LuColumns columns(factor, linalg::lu_tile(b.rows()));
     const auto rows = linalg::RowOrder::lapack;
     if (trans == 0)
@@ -112,7 +119,7 @@ void bind_factor(nb::module_& m) {
       nb::arg("who"), nb::arg("t"), nb::arg("b"));
   m.def("substitute_job", &substitute_job, nb::arg("who"), nb::arg("factors"), nb::arg("b"), nb::arg("x"),
         nb::arg("diagonal").none(), nb::arg("identity") = nb::none(), nb::arg("saved") = false,
-        nb::arg("checkpoint") = nb::none());
+        nb::arg("checkpoint") = nb::none(), nb::arg("given") = true);
   m.def(
       "check_lu", [](const std::string& who, const linalg::Operand& a) { linalg::check_lu(who.c_str(), a); },
       nb::arg("who"), nb::arg("a"));
@@ -124,7 +131,8 @@ void bind_factor(nb::module_& m) {
   m.def("lu_triangles_job", &lu_triangles_job, nb::arg("a"), nb::arg("l"), nb::arg("u"), nb::arg("pivots"),
         nb::arg("saved"), nb::arg("checkpoint") = nb::none());
   m.def("lu_solve_job", &lu_solve_job, nb::arg("who"), nb::arg("factor"), nb::arg("pivots"), nb::arg("trans"),
-        nb::arg("b"), nb::arg("x"), nb::arg("diagonal").none(), nb::arg("checkpoint") = nb::none());
+        nb::arg("b"), nb::arg("x"), nb::arg("diagonal").none(), nb::arg("checkpoint") = nb::none(),
+        nb::arg("given") = true);
   m.def("solve_general_job", &solve_general_job, nb::arg("who"), nb::arg("a"), nb::arg("b"), nb::arg("x"),
         nb::arg("diagonal").none(), nb::arg("checkpoint") = nb::none());
   m.def("solve_definite_job", &solve_definite_job, nb::arg("who"), nb::arg("a"), nb::arg("b"), nb::arg("x"),

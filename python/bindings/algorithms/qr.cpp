@@ -49,11 +49,12 @@ linalg::QrTree tree_of(const std::pair<Index, Index>& shape, const std::string& 
   return {shape.first, shape.second, dtype_from_name(dtype)};
 }
 
-Job apply_q_job(const std::pair<Index, Index>& shape, const Array& v, const Array& t, const Array& r, const Operand& b,
-                bool adjoint, const Operand& out) {
+/// `given`: the reflectors are the caller's.
+Job apply_q_job(const std::string& who, const std::pair<Index, Index>& shape, const Array& v, const Array& t,
+                const Array& r, const Operand& b, bool adjoint, const Operand& out, bool given) {
   return {[=](Graph& graph) {
     linalg::apply_q(graph, {shape.first, shape.second, v.dtype()}, {v, t, r}, b, adjoint, out,
-                    {.turned = out.transpose});
+                    {.who = who, .turned = out.transpose, .given = given});
   }};
 }
 
@@ -66,7 +67,8 @@ void bind_qr(nb::module_& m) {
         nb::arg("checkpoint") = nb::none(), nb::arg("saved") = false);
   m.def("qr_factor_job", &qr_factor_job, nb::arg("who"), nb::arg("turned"), nb::arg("a"), nb::arg("v"), nb::arg("t"),
         nb::arg("r"), nb::arg("triangle").none(), nb::arg("saved") = false, nb::arg("checkpoint") = nb::none());
-  m.def("apply_q_job", &apply_q_job);
+  m.def("apply_q_job", &apply_q_job, nb::arg("who"), nb::arg("shape"), nb::arg("v"), nb::arg("t"), nb::arg("r"),
+        nb::arg("b"), nb::arg("adjoint"), nb::arg("out"), nb::arg("given") = true);
   m.def("reflector_shapes", [](const std::pair<Index, Index>& shape, const std::string& dtype) {
     return linalg::reflector_shapes(tree_of(shape, dtype));
   });

@@ -12,7 +12,7 @@
 #include "bindings/core/bindings.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
-#include "flagstone/base/signals_blocked.hpp"
+#include "flagstone/base/thread.hpp"
 #include "flagstone/storage/box/box.hpp"
 
 namespace flagstone::python {
@@ -96,9 +96,8 @@ class Pages {
     memory_ = Buffer(bytes);
 #ifdef MADV_POPULATE_WRITE
     if (bytes < least_ahead) return;
-    const SignalsBlocked blocked;
     try {
-      ahead_ = std::thread([this] { populate(); });
+      ahead_ = start_thread([this] { populate(); });
     } catch (const std::system_error&) {  // no thread to be had: the kernel faults when it writes
     }
 #endif

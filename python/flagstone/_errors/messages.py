@@ -28,7 +28,9 @@ from .classes import (
 )
 
 __all__ = [
+    "beyond_largest",
     "key_text",
+    "not_finite",
     "path_text",
     "shown",
     "storage_error",
@@ -71,6 +73,26 @@ _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SHOWN = 80  # characters of a value in a sentence
 _UNKNOWN = (1 << 64) - 1  # bytes that are free where the system does not say
 _HIDDEN = re.compile(rf"/\.([^/]+){re.escape(_core.build_mark)}[0-9a-f]{{16}}(?=[/:' ]|$)")
+
+
+def not_finite(who: str, name: str, row: int, column: int, index: int | None = None) -> NumericalError:
+    """Return what is raised for a NaN or Inf, in the words of the core's kernels.
+
+    `index`: what LAPACK would count; the row, from 1, where it is left out, as of right-hand sides.
+    """
+    return NumericalError(
+        f"{who}: {name} has NaN or Inf at row {row}, column {column}; replace such values first.",
+        row + 1 if index is None else index, row, column,
+    )  # fmt: skip
+
+
+def beyond_largest(who: str, place: int) -> NumericalError:
+    """Return what is raised for the diagonal of an LU that a call made of a matrix without NaN or Inf."""
+    return NumericalError(
+        f"{who}: the factor of the matrix has NaN or Inf at row {place}, column {place} and the matrix has "
+        "none: elimination went beyond the largest number; scale the matrix down.",
+        place + 1, place, place,
+    )  # fmt: skip
 
 
 def with_advice(message: str, number: int, filename: str) -> str:

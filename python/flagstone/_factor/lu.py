@@ -77,7 +77,7 @@ class _LuFactor(Routine[LuFactor]):
         n = self.a.shape[0]
         array = out is None or isinstance(out, (Array, np.ndarray)) or str(out).endswith(".npy")
         tile = (_core.lu_tile(n), _core.lu_tile(n))
-        self.place: Any = (_one_array if array else _group)(call, self.a, tile, out)
+        self.place: Place | PartsPlace = (_one_array if array else _group)(call, self.a, tile, out)
         self.pivots = Place(call, (n,), np.dtype(np.int64), IN_MEMORY, None)
         super().__init__(call, [self.place, self.pivots])
         call.on(*self.a.paths)

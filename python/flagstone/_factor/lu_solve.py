@@ -28,10 +28,14 @@ class LuSolve(Routine[Any]):
     """The checked arguments of one solve with a factor that is there."""
 
     def __init__(
-        self, call: Call, factor: Any, b: Any, trans: int | str, out: Any, warns: bool = True
-    ) -> None:
-        """`warns`: whether of a condition that the diagonal of U tells."""
-        self.warns = warns
+        self, call: Call, factor: Any, b: Any, trans: int | str, out: Any, warns: bool = True,
+        given: bool = True,
+    ) -> None:  # fmt: skip
+        """`warns`: whether of a condition that the diagonal of U tells.
+
+        `given`: by the caller, so that NaN and Inf are looked for; else the call has made the factor.
+        """
+        self.warns, self.given = warns, given
         self.operation = "lu_solve" if call.who == "lu_solve" else ""
         self.trans = checked_trans(call.who, trans)
         try:
@@ -67,7 +71,7 @@ class LuSolve(Routine[Any]):
         b, x = self.right.b.factor, at(self.right.place)
         return _core.lu_solve_job(
             self.call.who, self.lu.core, pivots, self.trans, b, x, self.diagonal.core,
-            self.right.place.checkpoint,
+            self.right.place.checkpoint, self.given,
         )  # fmt: skip
 
     def arguments(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from .._runtime.arguments import array_of, check_flags, one_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 
-__all__ = ["QrFactor", "apply_q", "opened_qr", "planned_factor", "reflectors_place"]
+__all__ = ["QrFactor", "apply_call", "apply_q", "opened_qr", "planned_factor", "reflectors_place"]
 
 
 class QrFactor:
@@ -77,14 +77,17 @@ def reflectors_place(
 class _Apply(Routine[Any]):
     """The checked arguments of one product with Q."""
 
-    def __init__(self, call: Call, f: Any, b: Any, trans: bool, side: str, out: Any) -> None:
+    def __init__(
+        self, call: Call, f: Any, b: Any, trans: bool, side: str, out: Any, given: bool = True
+    ) -> None:
+        """`given`: f is the caller's, and may have NaN or Inf; else the call has made it."""
         if not isinstance(f, QrFactor):
             raise TypeError(
                 f"apply_q: f is {type(f).__name__}; the factor that qr(x, mode='raw') returns is needed."
             )
         check_flags("apply_q", trans=trans)
         one_of("apply_q", "side", side, "left", "right")
-        self.f, self.right, self.vector = f, side == "right", False
+        self.f, self.right, self.vector, self.given = f, side == "right", False, given
         b = lazy_operand(call, b)
         if not isinstance(b, Array):
             b = array_of("apply_q", "b", b)
@@ -128,13 +131,20 @@ class _Apply(Routine[Any]):
     def job(self, at: At) -> _core.Job:
         out = _core.Operand(at(self.place), self.right, self.right)
         v, t, r = self.parts
-        return _core.apply_q_job(self.f.shape, v, t, r, self.operand, self.trans, out)
+        return _core.apply_q_job(
+            self.call.who, self.f.shape, v, t, r, self.operand, self.trans, out, self.given
+        )
 
     def result(self, job: Any) -> Any:
         made = self.place.close()
         if self.vector and isinstance(made, np.ndarray) and self.place.out is IN_MEMORY:
             made = made.reshape(-1)
         return made
+
+
+def apply_call(call: Call, f: QrFactor, b: Any, trans: bool) -> Routine[Any]:
+    """Return the checked call of a product with Q, for what has made the factor itself."""
+    return _Apply(call, f, b, trans, "left", None, given=False)
 
 
 @routine
@@ -166,6 +176,9 @@ def apply_q(
 
     Raises
     ------
+    NumericalError
+        b has NaN or Inf: row and column are named; or the product has, where the factor has such values or
+        numbers go beyond the largest one.
     ShapeError
         Q and b do not conform.
     BudgetError

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand
-from .._errors.classes import NumericalError, ShapeError
-from .._errors.messages import shown
+from .._errors.classes import ShapeError
+from .._errors.messages import not_finite, shown
 from .._expression.expression import Expression, as_expression, cast
 from .._expression.operand import as_array, lazy_operand
 from .._output.create import from_numpy
@@ -100,18 +100,13 @@ def _matrix(call: Call, b: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def refuse_not_finite(who: str, b: NDArray[Any]) -> None:
-    """Refuse right-hand sides with NaN or Inf in the words of the core's kernels; n m comparisons."""
+    """Refuse right-hand sides with NaN or Inf; n m comparisons."""
     step = max(1, _LOOKED // max(1, b.shape[1]))
     for start in range(0, len(b), step):
         bad = ~np.isfinite(b[start : start + step])
         if bad.any():
             row, col = np.argwhere(bad)[0]
-            raise NumericalError(
-                f"{who}: b has NaN or Inf at row {start + row}, column {col}; replace such values first.",
-                int(start + row) + 1,
-                int(start + row),
-                int(col),
-            )
+            raise not_finite(who, "b", int(start + row), int(col))
 
 
 def checked_trans(who: str, trans: Any) -> int:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, open_core
-from .._errors.classes import NumericalError
-from .._errors.messages import path_text
+from .._errors.messages import not_finite, path_text
 from .._estimators.base import Estimator, runtime_of
 from .._factor.cholesky import CholeskySolve
 from .._linalg.matmul import matmul
@@ -177,12 +176,7 @@ def check_rows(who: str, x: Any, rows: Iterable[int]) -> None:
     for row in rows:
         bad = np.flatnonzero(~np.isfinite(np.asarray(x[row : row + 1])[0]))
         if bad.size:
-            raise NumericalError(
-                f"{who}: X has NaN or Inf at row {row}, column {bad[0]}; replace such values first.",
-                int(row) + 1,
-                int(row),
-                int(bad[0]),
-            )
+            raise not_finite(who, "X", int(row), int(bad[0]))
 
 
 def times_least(matrix: Any, weights: NDArray[Any]) -> int:

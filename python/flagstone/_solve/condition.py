@@ -49,6 +49,7 @@ class _Estimate:
             )
         self.n = int(shape[0])
         self.factor: Any = factor
+        self.given = factor is not None
         self.routine = self._factoring()
         self.norm = 0.0
         self.done: list[Stats] = []
@@ -82,12 +83,12 @@ class _Estimate:
         """Return the checked call of one solve: with A, or with its adjoint (2)."""
         call = self._again()
         if self.kind == "gen":
-            return LuSolve(call, factor, b, trans, out, warns=False)
+            return LuSolve(call, factor, b, trans, out, warns=False, given=self.given)
         if self.kind == "pos":
             lower, is_lower = cholesky_factor(call, factor)
             given = matrix(call, lower)
             first = triangle(given, True, 0) if is_lower else triangle(given, False, 2)
-            return Solve(call, given, [first, first.adjoint()], b, out, warns=False)
+            return Solve(call, given, [first, first.adjoint()], b, out, warns=False, given=self.given)
         given = matrix(call, self.a)
         return Solve(call, given, [triangle(given, self.kind == "lower", trans)], b, out, warns=False)
 
@@ -135,7 +136,7 @@ class _Estimate:
         try:
             inverse = one_norm(self.n, self.dtype, *(self._solver(trans) for trans in ways))
         except NumericalError as error:
-            if error.row is not None:  # NaN or Inf
+            if error.row is not None:  # NaN or Inf, of the matrix or of a factor that overflowed
                 raise
             return float("inf")
         return self.norm * inverse
@@ -255,7 +256,8 @@ def cond(
     Raises
     ------
     NumericalError
-        x has NaN or Inf, or is not positive definite where that was said.
+        x or the factor has NaN or Inf, x is not positive definite where that was said, or its elimination
+        goes beyond the largest number.
     ConvergenceError
         p is 2, and extreme singular values of a large x are too close to be told apart.
     ShapeError

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._errors.classes import ShapeError
-from .._errors.messages import shown
+from .._errors.messages import beyond_largest, not_finite, shown
 from .._factor.cholesky import cholesky_call
 from .._factor.lu import LuFactor, lu_call
 from .._lazy.creation import eye
@@ -74,6 +74,10 @@ class _Determinant:
         if not isinstance(made, LuFactor):  # of L: the determinant is the square of its diagonal's product
             return Slogdet(made.dtype.type(1), _logarithm(diagonal_of(made), 2))
         values = diagonal_of(made.lu)
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            place, who = int(bad[0]), self.call.who
+            raise beyond_largest(who, place) if self.factor else not_finite(who, "the factor", place, place)
         swaps = int(np.count_nonzero(np.asarray(made.piv) != np.arange(len(made.piv))))
         return Slogdet(_sign(values, swaps), _logarithm(values))
 
@@ -132,7 +136,8 @@ def slogdet(a: Any, /, *, assume_a: str = "gen", memory: int | str | None = None
     Raises
     ------
     NumericalError
-        `a` has NaN or Inf, or is not positive definite where that was said.
+        `a` has NaN or Inf, or is not positive definite where that was said, or its elimination goes beyond
+        the largest number.
     ShapeError
         `a` is not square, or of another dtype.
     BudgetError
@@ -162,7 +167,8 @@ def det(a: Any, /, *, assume_a: str = "gen", memory: int | str | None = None) ->
     Raises
     ------
     NumericalError
-        `a` has NaN or Inf, or is not positive definite where that was said.
+        `a` has NaN or Inf, or is not positive definite where that was said, or its elimination goes beyond
+        the largest number.
     ShapeError
         `a` is not square, or of another dtype.
     BudgetError
@@ -200,8 +206,8 @@ def inv(
     Raises
     ------
     NumericalError
-        `a` is singular, not positive definite where that was said, or has NaN or Inf; ``error.index`` counts
-        from 1.
+        `a` is singular, not positive definite where that was said, or has NaN or Inf, or its elimination goes
+        beyond the largest number; ``error.index`` counts from 1.
     ShapeError
         `a` is not square, or of another dtype.
     BudgetError

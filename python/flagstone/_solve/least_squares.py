@@ -11,16 +11,20 @@ from numpy.typing import NDArray
 
 from .._array.array import Array, shape_text
 from .._errors.classes import NumericalError, ShapeError
+from .._errors.messages import not_finite
 from .._expression.expression import Expression, as_expression
 from .._expression.operand import lazy_operand
+from .._factor.reflectors import QrFactor, apply_call
+from .._factor.right import refuse_not_finite
 from .._lazy.join import concat
 from .._lazy.places import expand_dims
 from .._output.create import from_numpy
 from .._output.place import Place, check_out
 from .._runtime.arguments import array_of, check_flags, numbers_of, one_of, real_number
 from .._runtime.call import Call
+from .._runtime.routine import Routine
 
-__all__ = ["MOST", "LstsqResult", "Problem"]
+__all__ = ["MOST", "LstsqResult", "Problem", "long_solution"]
 
 MOST = 4096  #: columns of which the singular values are computed, in memory
 
@@ -170,13 +174,8 @@ class Problem:
             if error.row is None or error.column is None:
                 raise
             name, column = ("a", error.column) if self.wide else self._whose(error.column)
-            raise NumericalError(
-                f"lstsq: {name} has NaN or Inf at row {error.row}, column {column}; replace such values "
-                "first.",
-                (error.row if name == "b" else max(error.row, column)) + 1,  # as the core counts
-                error.row,
-                column,
-            ) from None
+            counted = error.row if name == "b" else max(error.row, column)  # as the core does
+            raise not_finite("lstsq", name, error.row, column, counted + 1) from None
 
     def _whose(self, column: int) -> tuple[str, int]:
         """Return whose that of [1 a b] is, and which of its columns."""
@@ -196,6 +195,11 @@ class Problem:
             )
 
     @property
+    def right_shape(self) -> tuple[int, int]:
+        """Return the shape of b as a matrix."""
+        return self.m, self.sides
+
+    @property
     def right_bytes(self) -> int:
         """Bytes that `right` takes: b as it lies, converted and scaled."""
         stored = int(self.b.nbytes) if isinstance(self.b, Array) else 0
@@ -204,14 +208,7 @@ class Problem:
     def right(self) -> NDArray[Any]:
         """Return b in memory, as a matrix with its rows scaled."""
         b = np.asarray(self.b).astype(self.dtype, copy=False).reshape(self.m, self.sides)
-        if not np.isfinite(b).all():
-            row, column = np.argwhere(~np.isfinite(b))[0]
-            raise NumericalError(
-                f"lstsq: b has NaN or Inf at row {row}, column {column}; replace such values first.",
-                int(row) + 1,
-                int(row),
-                int(column),
-            )
+        refuse_not_finite("lstsq", b)
         return b if self.weights is None else (b * self.weights[:, None]).astype(self.dtype)
 
     def shaped(self, fit: dict[str, Any], place: Place | None = None) -> LstsqResult:
@@ -247,6 +244,17 @@ class Problem:
         if fit["rank"] != self.n or self.m <= self.n:
             squares = squares[:, :0]
         return squares if self.path else squares[0]
+
+
+def long_solution(problem: Problem, factor: QrFactor, y: NDArray[Any]) -> Routine[NDArray[Any]]:
+    """Return the call of x = Qᴴ y of a wide a = L Q, of the factor that the fit has made."""
+    if not np.isfinite(y).all():
+        raise NumericalError(
+            f"lstsq: the solution is beyond the largest number of {problem.dtype}; scale a up or b down."
+        )
+    padded = np.zeros((problem.n, problem.sides), problem.dtype)
+    padded[: problem.m] = y
+    return apply_call(Call("lstsq", problem.call.memory), factor, padded, True)
 
 
 def _matrix(call: Call, name: str, given: Any) -> Any:

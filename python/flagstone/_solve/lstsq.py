@@ -14,15 +14,15 @@ from .. import _core
 from .._array.array import Array
 from .._array.handle import Operand
 from .._factor.qr import matrix_operand
-from .._factor.reflectors import QrFactor, apply_q, planned_factor, reflectors_place
+from .._factor.reflectors import QrFactor, planned_factor, reflectors_place
 from .._output.place import IN_MEMORY, Place
 from .._resume.openers import old_output, operand, told_values
 from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
-from .._runtime.routine import At, How, Prepared, Routine, least_of, routine
+from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import current, remember, stats
-from .least_squares import MOST, LstsqResult, Problem
+from .least_squares import MOST, LstsqResult, Problem, long_solution
 from .lstsq_large import Large, LargeWide
 from .triangle import Triangle, from_gram, lengths, rank_of, spectral_fit
 
@@ -134,16 +134,19 @@ class _Wide(_Tall):
         return super().beside + self.problem.right_bytes
 
     @property
-    def _product(self) -> tuple[QrFactor, NDArray[Any]]:
-        """Operands of Qᴴ y that are only shapes."""
-        return planned_factor((self.problem.n, self.problem.m), self.problem.dtype), self._padded()
+    def _product(self) -> Routine[NDArray[Any]]:
+        """Qᴴ y, of operands that are only shapes."""
+        one = self.problem
+        return long_solution(
+            one, planned_factor((one.n, one.m), one.dtype), np.zeros(one.right_shape, one.dtype)
+        )
 
     def _after(self) -> int:
         """Return the least limit of Qᴴ y, with what is held by then."""
         one = self.problem
         solutions = (len(one.ridge) + 2) * one.n * one.sides * int(one.dtype.itemsize)
         held = solutions + one.right_bytes + _core.allowed_drift  # a process grows over a chain of calls
-        return least_of(apply_q, *self._product, trans=True, memory=self.call.memory) + held
+        return self._product.least(held)
 
     def least(self, beside: int = 0) -> int:
         return max(super().least(beside), self._after() + beside)
@@ -153,7 +156,7 @@ class _Wide(_Tall):
         return super().check(beside)
 
     def plan(self) -> Plan:
-        last = apply_q.plan(*self._product, trans=True, memory=self.call.memory)
+        last = self._product.plan()
         whole: Plan = together(self.what, [super().plan(), *[last] * len(self.problem.ridge)])
         return replace(whole, method=self._method, least_memory=self.call.rounded(self.least()))
 
@@ -194,14 +197,9 @@ class _Wide(_Tall):
             fit["total"] = lengths(b) ** 2
         return fit
 
-    def _padded(self) -> NDArray[Any]:
-        return np.zeros((self.problem.n, self.problem.sides), self.problem.dtype)
-
     def _long(self, factor: QrFactor, y: NDArray[Any], done: list[Stats]) -> NDArray[Any]:
         """Return Qᴴ y."""
-        padded = self._padded()
-        padded[: self.problem.m] = y
-        made: NDArray[Any] = apply_q(factor, padded, trans=True, memory=self.call.memory)
+        made = long_solution(self.problem, factor, y).run()
         done.append(stats())
         return made
 
@@ -255,7 +253,8 @@ def lstsq(
         a or b holds no numbers; intercept is no truth value.
     NumericalError
         a or b holds NaN or Inf; names which, row and column, "normal" the column. Beyond 4096 columns also
-        where a has not full rank and there is no ridge.
+        where a has not full rank and there is no ridge. A triangle, or the solution of fewer rows than
+        columns, is beyond the largest number.
     BudgetError
         The limit is too small; names the least that works. Raised before any data is moved.
 

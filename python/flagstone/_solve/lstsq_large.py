@@ -20,7 +20,7 @@ from .._errors.classes import NumericalError, ShapeError
 from .._expression.expression import as_expression
 from .._factor.cholesky import cholesky
 from .._factor.qr import matrix_operand, qr
-from .._factor.reflectors import QrFactor, apply_q, planned_factor, reflectors_place
+from .._factor.reflectors import QrFactor, planned_factor, reflectors_place
 from .._lazy.creation import eye, planned, zeros
 from .._lazy.join import concat
 from .._lazy.structure import triangular
@@ -34,7 +34,7 @@ from .._runtime.routine import At, How, Routine, least_of
 from .._runtime.runtime import current, remember, stats
 from .condition import cond
 from .inverse import diagonal_of, inv, inv_diagonal
-from .least_squares import MOST, LstsqResult, Problem
+from .least_squares import MOST, LstsqResult, Problem, long_solution
 from .solve import solve_triangular
 
 __all__ = ["Large", "LargeWide"]
@@ -292,17 +292,12 @@ class LargeWide:
         square.constant, square.observations = one.constant, one.observations  # weighted as L is
         return Large(square)
 
-    def _planned(self) -> tuple[Large, tuple[Any, ...]]:
+    def _planned(self) -> tuple[Large, Routine[NDArray[Any]]]:
         one = self.problem
         edge = _core.qr_tile((one.m, one.m), one.dtype.name)[1]
         square = planned((one.m, one.m), one.dtype, chunks=(edge, edge))
         none = np.zeros((one.m, one.sides), one.dtype)  # of b's shape; b is read once it is known to fit
-        return self._fit(square, none), (planned_factor((one.n, one.m), one.dtype), self._long(none))
-
-    def _long(self, y: NDArray[Any]) -> NDArray[Any]:
-        padded = np.zeros((self.problem.n, self.problem.sides), self.problem.dtype)
-        padded[: self.problem.m] = y
-        return padded
+        return self._fit(square, none), long_solution(one, planned_factor((one.n, one.m), one.dtype), none)
 
     def least(self, beside: int = 0) -> int:
         """Return the least limit."""
@@ -310,14 +305,12 @@ class LargeWide:
         fit, product = self._planned()
         solution = one.n * one.sides * int(one.dtype.itemsize)
         more = beside + one.right_bytes + 2 * solution
-        last = least_of(apply_q, *product, trans=True, memory=one.call.memory)
-        return max(self.lq.least(more), fit.least(more), last + more)
+        return max(self.lq.least(more), fit.least(more), product.least(more))
 
     def plan(self) -> Plan:
         """Count it."""
         fit, product = self._planned()
-        last = apply_q.plan(*product, trans=True, memory=self.problem.call.memory)
-        plans = [self.lq.plan(), fit.plan(), *[last] * len(self.problem.ridge)]
+        plans = [self.lq.plan(), fit.plan(), *[product.plan()] * len(self.problem.ridge)]
         least = self.problem.call.rounded(self.least())
         return replace(together(self.problem.what, plans), method="one LQ on disk", least_memory=least)
 
@@ -333,7 +326,7 @@ class LargeWide:
         done.append(stats())
         solutions = []
         for y in short.x:
-            solutions.append(apply_q(factor, self._long(y), trans=True, memory=one.call.memory))
+            solutions.append(long_solution(one, factor, y).run())
             done.append(stats())
         made = one.shaped({
             "x": np.array(solutions), "residuals": short.residuals, "gcv": short.gcv,

@@ -78,10 +78,10 @@ class Mixed:
     def _solving(self, factor: Any, b: NDArray[Any]) -> Routine[Any]:
         call = self._call()
         if self.kind == "gen":
-            return LuSolve(call, factor, b, 0, None, warns=False)
+            return LuSolve(call, factor, b, 0, None, warns=False, given=False)
         given = matrix(call, factor)
         first = triangle(given, True, 0)
-        return Solve(call, given, [first, first.adjoint()], b, None, warns=False)
+        return Solve(call, given, [first, first.adjoint()], b, None, warns=False, given=False)
 
     def _planned_factor(self) -> Any:
         general = self.kind == "gen"

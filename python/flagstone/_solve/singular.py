@@ -104,7 +104,7 @@ class _Extremes:
     def _solving(self, r: Any, b: NDArray[Any], trans: int) -> Routine[Any]:
         call = Call("cond", self.call.memory)
         given = matrix(call, r)
-        return Solve(call, given, [triangle(given, False, trans)], b, None, warns=False)
+        return Solve(call, given, [triangle(given, False, trans)], b, None, warns=False, given=False)
 
     def _planned(self) -> tuple[Any, NDArray[Any]]:
         edge = _core.qr_tile((self.n, self.n), self.dtype.name)[1]

@@ -183,7 +183,8 @@ def solve(
     ------
     NumericalError
         `a` is not positive definite, or singular, or has NaN or Inf: ``error.index`` says where, counted from
-        1 (the order of the leading minor, the column whose pivot is zero). b has NaN or Inf: its row.
+        1 (the order of the leading minor, the column whose pivot is zero). b has NaN or Inf: its row. The
+        elimination goes beyond the largest number.
     ShapeError
         The shapes or dtypes do not conform.
     BudgetError

@@ -32,12 +32,14 @@ class Solve(Routine[Any]):
 
     def __init__(
         self, call: Call, matrix: Operand, factors: Any, b: Any, out: Any, warns: bool = True,
-        told: dict[str, Any] | None = None,
+        told: dict[str, Any] | None = None, given: bool = True,
     ) -> None:  # fmt: skip
         """`warns`: whether of a condition that the diagonal of the factor tells.
 
-        `told`: what a record says beside the operands; None: a killed call begins again.
+        `told`: what a record says beside the operands; None: a killed call begins again. `given`: the factors
+        are the caller's, so that NaN and Inf are looked for.
         """
+        self.given = given
         self.operation, self.told = "" if told is None else call.who, told or {}
         self.matrix, self.factors, self.warns = matrix, factors, warns
         self.right = Right(call, b, out, matrix.dtype, matrix.reads)
@@ -62,8 +64,9 @@ class Solve(Routine[Any]):
         b, x = self.right.b.factor, at(self.right.place)
         place = self.right.place
         return _core.substitute_job(
-            self.call.who, self.factors, b, x, self.diagonal.core, None, self.saves(place), place.checkpoint
-        )
+            self.call.who, self.factors, b, x, self.diagonal.core, None, self.saves(place), place.checkpoint,
+            self.given,
+        )  # fmt: skip
 
     def arguments(self) -> dict[str, Any]:
         """Return everything that decides the bits."""

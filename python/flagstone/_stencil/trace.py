@@ -82,7 +82,7 @@ def branched(who: str, call: Callable[[], Any]) -> Any:
 
 def next_value(who: str, answer: Any, dtype: np.dtype[Any]) -> Expression:
     """Return what a kernel made of a field's point as an expression; refuse what the field cannot be."""
-    if isinstance(answer, (int, float, complex)):
+    if isinstance(answer, (int, float, complex, np.number, np.bool_)):
         held = held_in(np.asarray(answer), dtype)
         if held is None:
             raise TypeError(f"{who}: the kernel returned {answer!r}; a number of {dtype.name} is needed.")

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "flagstone/base/signals_blocked.hpp"
+#include "flagstone/base/thread.hpp"
 #include "flagstone/cuda/status.hpp"
 #include "flagstone/runtime/spaces/strided_rows.hpp"
 
 namespace flagstone::cuda {
 
 Hands::Hands(int more) {
-  const SignalsBlocked blocked;
-  for (int hand = 1; hand <= more; ++hand) threads_.emplace_back([this, hand] { work(hand); });
+  for (int hand = 1; hand <= more; ++hand) threads_.push_back(start_thread([this, hand] { work(hand); }));
 }
 
 Hands::~Hands() {

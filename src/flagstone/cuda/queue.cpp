@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "flagstone/base/signals_blocked.hpp"
+#include "flagstone/base/thread.hpp"
 #include "flagstone/cuda/status.hpp"
 
 namespace flagstone::cuda {
@@ -38,9 +38,8 @@ Queue::Queue(int ordinal, std::byte* memory, Health& health) : ordinal_(ordinal)
     all_[i].host_ = host_words_ + i * Slot::words;
     free_.push_back(&all_[i]);
   }
-  const SignalsBlocked blocked;
-  beginner_ = std::thread([this] { begin_jobs(); });
-  waiter_ = std::thread([this] { await_jobs(); });
+  beginner_ = start_thread([this] { begin_jobs(); });
+  waiter_ = start_thread([this] { await_jobs(); });
 }
 
 void Queue::finish() {

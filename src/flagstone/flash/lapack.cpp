@@ -195,13 +195,13 @@ Statistics gels(Runtime& runtime, const LeastSquaresCall& call) {
     const auto made = [&](std::size_t i) { return graph.temporary(shapes[i].first, call.dtype, shapes[i].second); };
     const linalg::Reflectors f{made(0), made(1), made(2)};
     linalg::qr_factor(graph, factored, f, &r, {.who = "gels", .turned = factored.transpose});
-    if (tall) linalg::apply_q(graph, tree, f, {all}, true, {all}, {.who = "gels"});
+    if (tall) linalg::apply_q(graph, tree, f, {all}, true, {all}, {.who = "gels", .given = false});
     graph.drain();
     if (tall) return linalg::substitute(graph, "gels", {triangle}, {top}, top);
     linalg::substitute(graph, "gels", {linalg::adjoint(triangle)}, {top}, top);
     zero_rows(graph, below);
     graph.drain();
-    linalg::apply_q(graph, tree, f, {all}, false, {all}, {.who = "gels"});
+    linalg::apply_q(graph, tree, f, {all}, false, {all}, {.who = "gels", .given = false});
   });
 }
 

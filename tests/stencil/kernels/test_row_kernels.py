@@ -178,6 +178,25 @@ def test_functions_are_told_apart_by_dtypes_shapes_and_defaults():
     assert made(zeros) == told[0]
 
 
+def test_functions_that_call_one_another_have_a_digest():
+    def made(factor):
+        def even(to, n):
+            return odd(to, n - 1) if n else factor
+
+        def odd(to, n):
+            return even(to, n - 1) if n else -factor
+
+        table = [factor]
+        table.append(table)
+
+        def row(to, u):
+            to[0] = even(to, 2) + row(to, table)
+
+        return digest_of(row)
+
+    assert made(2.0) == made(2.0) != made(3.0)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "sentence"),
     [

@@ -23,6 +23,7 @@ from .arguments import check_field, held_in, shown
 __all__ = ["StepField", "coefficient", "field_names", "given_states", "operand", "several"]
 
 _KINDS = "iufc"
+_LOOKED = 1 << 16  # values at a time
 _NAME = re.compile(r"(?!(snapshots|traces|reductions)$)[A-Za-z][A-Za-z0-9_]*")  # beside these in a group
 
 
@@ -101,11 +102,17 @@ def operand(call: Call, given: Any, name: str) -> Operand:
 
 
 def _check_held(who: str, name: str, given: Any, own: np.dtype[Any], dtype: np.dtype[Any]) -> None:
-    """Refuse what a field of integers cuts off or wraps around, by its values where they are in memory."""
-    if dtype.kind not in "iu" or np.can_cast(own, dtype, "safe"):
+    """Refuse what a field cuts off, wraps around or makes infinite, by values that are in memory."""
+    if np.can_cast(own, dtype, "safe"):
         return
-    stored = isinstance(given, (Array, Expression, Reduced))
-    if stored or held_in(np.asarray(given), dtype) is None:
+    if isinstance(given, (Array, Expression, Reduced)):
+        held = dtype.kind not in "iu"
+    else:  # in pieces: a coefficient may be as large as the field
+        pieces = np.nditer(
+            np.asarray(given), ["external_loop", "buffered", "zerosize_ok"], buffersize=_LOOKED
+        )
+        held = all(held_in(np.asarray(piece), dtype) is not None for piece in pieces)
+    if not held:
         raise TypeError(
             f"{who}: {name} is {own.name} and the field {dtype.name}, which does not hold all of it; give it "
             f"as {dtype.name} (.astype)."

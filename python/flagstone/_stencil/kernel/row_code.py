@@ -38,8 +38,11 @@ def c_function(function: Callable[..., None], wrapper: str, dtype: np.dtype[Any]
         ) from error
 
 
-def digest_of(function: Any) -> str:
-    """Return a digest of a function's code, its constants, its defaults and what it closes over."""
+def digest_of(function: Any, within: tuple[Any, ...] = ()) -> str:
+    """Return a digest of a function's code, its constants, its defaults and what it closes over.
+
+    `within`: the functions and sequences that it was met in; one that is met again is told by its number.
+    """
     digest = hashlib.sha256()
 
     def add(code: CodeType) -> None:
@@ -59,16 +62,18 @@ def digest_of(function: Any) -> str:
     defaults = dict(enumerate(function.__defaults__ or ())) | (function.__kwdefaults__ or {})
     named = {**closed.globals, **closed.nonlocals, **{f"={name}": value for name, value in defaults.items()}}
     for name, value in sorted(named.items()):
-        value = getattr(value, "py_func", value)
-        digest.update(f"{name} ".encode() + (b"itself" if value is function else _told(value)))
+        digest.update(f"{name} ".encode() + _told(value, (*within, function)))
     return digest.hexdigest()
 
 
-def _told(value: Any) -> bytes:
+def _told(value: Any, within: tuple[Any, ...]) -> bytes:
     """Return what tells a value from another: of arrays, in tuples too, all elements (NumPy prints some)."""
     value = getattr(value, "py_func", value)  # of Numba's
+    for number, one in enumerate(within):  # functions that call one another, a list that holds itself
+        if value is one:
+            return f"number {number} again".encode()
     if isinstance(value, (np.ndarray, np.generic)):
         return f"{value.dtype.str} {value.shape}".encode() + value.tobytes()
     if isinstance(value, (tuple, list)):
-        return repr(type(value)).encode() + b",".join(map(_told, value))
-    return (digest_of(value) if hasattr(value, "__code__") else repr(value)).encode()
+        return repr(type(value)).encode() + b",".join(_told(one, (*within, value)) for one in value)
+    return (digest_of(value, within) if hasattr(value, "__code__") else repr(value)).encode()

@@ -50,7 +50,7 @@ void forward(Graph& graph, const CholeskyOptions& options, const Tiled& L, const
     for (Index i = std::max(k, block.row); i < block.row_end(); ++i)
       i == k ? trsm(graph, Side::left, lower(L(k, k)), 1.0, Y(k, c), {options.who, first, first},
                     diagonal && c == 0 ? &copied : nullptr)
-             : gemm(graph, -1, L(i, k), Y(k, c), 1, again(Y(i, c)));
+             : downdate(graph, L(i, k), Y(k, c), again(Y(i, c)));
 }
 
 BlockExtent block_extent(const Graph& graph, Index tiles, Index b, Dtype dtype, std::uint64_t beside) {
@@ -118,8 +118,8 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
       if (k >= block.col) forward(graph, options, L, Y, block, k);
       for (const auto& [i, j] : open)  // what it takes from the columns to its right
         if (j > k)
-          i == j ? herk(graph, -1, L(i, k), 1, again(L(i, i)))
-                 : gemm(graph, -1, L(i, k), adjoint(L(j, k)), 1, again(L(i, j)));
+          i == j ? downdate(graph, L(i, k), again(L(i, i)))
+                 : downdate(graph, L(i, k), adjoint(L(j, k)), again(L(i, j)));
     }
   }
   graph.trust_order(false);

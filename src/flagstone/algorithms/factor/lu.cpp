@@ -44,7 +44,8 @@ struct Panel {
   /// C -= A B for parts of tiles, where there is anything of C.
   void subtract(const TilePart& a, const TilePart& b, const TilePart& c) {
     const double m = static_cast<double>(c.part.shape[0]), n = static_cast<double>(c.part.shape[1]);
-    if (m > 0) call(call::gemm(dtype, -1.0, a, b, 1.0, c), 2.0 * m * n * static_cast<double>(b.part.shape[0]));
+    if (m > 0)
+      call(call::flushed(call::gemm(dtype, -1.0, a, b, 1.0, c)), 2.0 * m * n * static_cast<double>(b.part.shape[0]));
   }
   void solve(Uplo uplo, bool unit, TilePart a, TilePart b, call::Place place = {}, std::optional<TilePart> to = {}) {
     const double order = static_cast<double>(b.part.shape[0]), n = static_cast<double>(b.part.shape[1]);
@@ -136,14 +137,14 @@ void forward(Graph& graph, const LuColumns& f, const Array& pivots, RowOrder ord
   task.add(graph);
 }
 
-void back(Graph& graph, const char* who, const LuColumns& f, Index k, const Region& x, const Array* kept) {
+void back(Graph& graph, call::Place place, const LuColumns& f, Index k, const Region& x, const Array* kept) {
   const Index first = f.first(k), w = f.width(k), width = x.box.shape[1];
   Panel task("back", x.array.dtype());
   const auto diagonal = task.touch(read(f.lower(k))), changed = task.touch(k > 0 ? again(update(x)) : update(x));
   const TilePart y{changed, false, false, rows_of(first, first + w, width)};
   std::optional<TilePart> to;
   if (kept) to = TilePart{task.touch(write({*kept, {{first}, {w}}}))};
-  task.solve(Uplo::upper, false, {diagonal, false, false, rows_of(0, w, w)}, y, {who, first, first}, to);
+  task.solve(Uplo::upper, false, {diagonal, false, false, rows_of(0, w, w)}, y, std::move(place), to);
   if (k > 0)
     task.subtract({task.touch(read(f.upper(k))), false, false, rows_of(0, first, w)}, y,
                   {changed, false, false, rows_of(0, first, width)});
@@ -289,13 +290,14 @@ void lu_solve(Graph& graph, const char* who, const LuColumns& f, const Array& pi
     }
     const bool looks = options.given && begin == 0;
     for (Index k = 0; k < f.count(); ++k) {
-      if (looks) look(graph, Part::all, false, whole_tile(f.lower(k)), {who, f.first(k), f.first(k)});
+      if (looks) look(graph, Part::all, false, whole_tile(f.lower(k)), {who, f.first(k), f.first(k), options.whose});
       for (const Region& column : columns) forward(graph, f, pivots, rows, k, column);
     }
     for (Index k = f.count() - 1; k >= 0; --k) {
-      if (looks && k > 0) look(graph, Part::all, false, whole_tile(f.upper(k)), {who, 0, f.first(k)});
+      if (looks && k > 0) look(graph, Part::all, false, whole_tile(f.upper(k)), {who, 0, f.first(k), options.whose});
       for (const Region& column : columns)
-        back(graph, who, f, k, column, begin == 0 && &column == &columns.front() ? options.diagonal : nullptr);
+        back(graph, {who, f.first(k), f.first(k), options.whose}, f, k, column,
+             begin == 0 && &column == &columns.front() ? options.diagonal : nullptr);
     }
     solved.finish(columns);
   }
@@ -313,7 +315,7 @@ void solve_general(Graph& graph, const char* who, const Operand& a, const Operan
   LuProgress progress(stages, pivots);
   progress.note(factor, true);
   lu_columns(graph, who, a, factor, pivots, progress);
-  lu_solve(graph, who, factor, pivots, RowOrder::interleaved, b, x, {.diagonal = diagonal});
+  lu_solve(graph, who, factor, pivots, RowOrder::interleaved, b, x, {.diagonal = diagonal, .whose = Whose::own_factor});
 }
 
 }  // namespace flagstone::linalg

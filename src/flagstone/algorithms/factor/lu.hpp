@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "flagstone/algorithms/tiled/operand.hpp"
+#include "flagstone/base/pivot_error.hpp"
 #include "flagstone/runtime/runtime.hpp"
 #include "flagstone/storage/output/checkpoint.hpp"
 
@@ -77,6 +78,7 @@ struct LuSolveOptions {
   const Array* diagonal = nullptr;                   // where that of U is copied to as it passes
   std::shared_ptr<Checkpoint> checkpoint = nullptr;  // where groups of columns of X are noted; x is not b then
   bool given = false;                                // NaN and Inf of the factor are named, as it is first read
+  Whose whose = Whose::matrix;                       // what it is, for errors
 };
 
 /// X := A⁻¹ B with such a factor; X may be B itself. PivotError with the first zero on the diagonal of U.

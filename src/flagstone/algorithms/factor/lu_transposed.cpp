@@ -42,8 +42,8 @@ class Step {
     const Index w = f_.width(k_);
     for (Index done = 0; done < rows; done += rows_at_once) {
       const Index some = std::min(rows_at_once, rows - done);
-      call(call::gemm(dtype_, -1.0, {t, true, conjugate_, {{from + done, 0}, {some, w}}}, rows_of_x(row + done, some),
-                      1.0, rows_of_x(f_.first(k_), w), room_),
+      call(call::flushed(call::gemm(dtype_, -1.0, {t, true, conjugate_, {{from + done, 0}, {some, w}}},
+                                    rows_of_x(row + done, some), 1.0, rows_of_x(f_.first(k_), w), room_)),
            2.0 * static_cast<double>(some) * static_cast<double>(w) * static_cast<double>(width_));
     }
   }
@@ -96,13 +96,13 @@ void lu_solve_transposed(Graph& graph, const char* who, const LuColumns& f, cons
     for (Index k = 0; k < f.count(); ++k) {  // Uᵀ Y = B
       if (options.given && begin == 0) {
         const auto seen = [](const Region& box) { return MatrixTile{box, whole(box.box.shape), {}}; };
-        look(graph, Part::all, false, seen(f.lower(k)), {who, f.first(k), f.first(k)});
-        if (k > 0) look(graph, Part::all, false, seen(f.upper(k)), {who, 0, f.first(k)});
+        look(graph, Part::all, false, seen(f.lower(k)), {who, f.first(k), f.first(k), options.whose});
+        if (k > 0) look(graph, Part::all, false, seen(f.upper(k)), {who, 0, f.first(k), options.whose});
       }
       for (const Region& column : columns) {
         Step step("back", f, k, column, conjugate);
         if (k > 0) step.subtract(step.touch(read(f.upper(k))), 0, 0, f.first(k));
-        step.solve(Uplo::lower, false, {who, f.first(k), f.first(k)},
+        step.solve(Uplo::lower, false, {who, f.first(k), f.first(k), options.whose},
                    begin == 0 && &column == &columns.front() ? options.diagonal : nullptr);
         step.add(graph);
       }

@@ -102,8 +102,15 @@ class Factorization {
     const auto triangles = [&](Index from, Index end) {
       return Box{{0, from * tree_.cols}, {tree_.cols, (end - from) * tree_.cols}};
     };
+    const auto merge = [&](Index from, Index end) {
+      for (Index q = from; q < end; ++q) merging.copy_triangle(found, q);
+      std::vector<QrTree::Step> steps;
+      tree_.merges(0, from, end, steps);
+      for (const QrTree::Step& step : steps) merging.factor(a_, 0, step, false);
+    };
     Index first = 0;
     while (first < tree_.groups && groups.holds(triangles(first, first + 1))) ++first;
+    merge(0, first);
     for (Index from = first; from < tree_.groups; from += beside_) {
       const Index end = std::min(tree_.groups, from + beside_);
       std::vector<QrTree::Step> steps;
@@ -111,11 +118,8 @@ class Factorization {
       for (const QrTree::Step& step : steps) tasks_.factor(a_, 0, step, false);
       groups.finish(triangles(from, end));
       groups.offer();
+      merge(from, end);
     }
-    for (Index q = 0; q < tree_.groups; ++q) merging.copy_triangle(found, q);
-    std::vector<QrTree::Step> steps;
-    tree_.merges(0, steps);
-    for (const QrTree::Step& step : steps) merging.factor(a_, 0, step, false);
   }
 
   /// Panels, `slab` of them together, go over the rest of the matrix, block by block of as many columns.
@@ -293,7 +297,7 @@ void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operan
   const Named named{options.who, options.turned};
   if (tree.m == 0 || cols == 0) return;
   Columns c(tree, graph.temporary({cols, tree.m}, tree.dtype, {tree.cols, tree.rows}), cols, b, named,
-            call::Whose::right_sides);
+            call::Whose::right_sides, options.given ? call::Whose::product : call::Whose::result);
   apply_all(graph, tree, f, c, adjoint, false, false, out, named);
 }
 

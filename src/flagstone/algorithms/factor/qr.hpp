@@ -44,6 +44,7 @@ void qr_factor(Graph& graph, const Operand& a, const Reflectors& f, const Operan
 struct ApplyOptions {
   std::string who = "apply_q";
   bool turned = false;  // B is the adjoint of what was given
+  bool given = true;    // the reflectors are the caller's, who may have NaN or Inf among them
 };
 /// out := Qᴴ B (`adjoint`) or Q B, Q m x m and B m x k: 4 m n k - 2 n² k flops.
 void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operand& b, bool adjoint, const Operand& out,

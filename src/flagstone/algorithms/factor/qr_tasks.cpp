@@ -39,14 +39,15 @@ void finish(TaskSpec& task, const char* name, Dtype dtype, double flops) {
 }  // namespace
 
 Columns::Columns(const QrTree& tree, Array array, Index cols, std::optional<Operand> source, Named named,
-                 call::Whose whose)
+                 call::Whose whose, call::Whose made)
     : tree_(tree),
       array_(std::move(array)),
       cols_(cols),
       width_(tree.cols),
       source_(std::move(source)),
       named_(std::move(named)),
-      whose_(whose) {
+      whose_(whose),
+      made_(made) {
   there_.assign(static_cast<std::size_t>(tree.row_tiles * tiles()), false);
   if (!source_) return;
   box_rows_ = box_of(source_->array, source_->transpose ? 1 : 0, tree.rows);
@@ -104,7 +105,7 @@ void Columns::store(Graph& graph, const Operand& to, Index from, Index end) {
       source.conjugate = to.conjugate;
       task.calls.push_back(call::take(tree_.dtype, kernel::Part::all, source, 0,
                                       {out, to.transpose, false, whole(box.shape)},
-                                      named_.place(call::Whose::result, i * tree_.rows, j * width_)));
+                                      named_.place(made_, i * tree_.rows, j * width_)));
       task.cost.bytes_touched += 2.0 * static_cast<double>(height(i) * width(j)) * size_of(tree_.dtype);
       graph.add(std::move(task));
     }

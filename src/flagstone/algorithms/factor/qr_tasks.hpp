@@ -22,9 +22,10 @@ struct Named {
 /// what they are at first.
 class Columns {
  public:
-  /// `array` is cols x m; its tiles come from `source`, which is `whose`, or are the identity's (no source).
+  /// `array` is cols x m; its tiles come from `source`, which is `whose`, or are the identity's (no source); what is
+  /// stored of them is `made`.
   Columns(const QrTree& tree, Array array, Index cols, std::optional<Operand> source, Named named,
-          call::Whose whose = call::Whose::matrix);
+          call::Whose whose = call::Whose::matrix, call::Whose made = call::Whose::result);
 
   Index tiles() const { return ceil_div(cols_, width_); }
   Index width(Index j) const { return std::min(width_, cols_ - j * width_); }
@@ -43,7 +44,7 @@ class Columns {
   Index cols_, width_;
   std::optional<Operand> source_;
   Named named_;
-  call::Whose whose_;
+  call::Whose whose_, made_;
   Index box_rows_ = 1, box_cols_ = 1;
   std::vector<bool> there_;
 };

@@ -49,18 +49,22 @@ void QrTree::chains(Index k, Index from, Index end, std::vector<Step>& steps) co
   }
 }
 
-void QrTree::merges(Index k, std::vector<Step>& steps) const {
+void QrTree::merges(Index k, Index from, Index end, std::vector<Step>& steps) const {
   const Index first = group_of(start(k));
   for (Index step = 1; first + step < groups; step *= 2)
-    for (Index q = first; q + step < groups; q += 2 * step)
-      steps.push_back({Step::merge, head(k, q), head(k, q + step)});
+    for (Index q = first; q + step < groups; q += 2 * step) {
+      const Index below = std::min(q + 2 * step, groups);  // groups [q, below) become one triangle
+      if (from < below && below <= end) steps.push_back({Step::merge, head(k, q), head(k, q + step)});
+    }
 }
 
 std::vector<QrTree::Step> QrTree::steps(Index k, Index beside) const {
   std::vector<Step> made;
-  for (Index from = group_of(start(k)); from < groups; from += beside)
-    chains(k, from, std::min(groups, from + beside), made);
-  merges(k, made);
+  for (Index from = group_of(start(k)); from < groups; from += beside) {
+    const Index end = std::min(groups, from + beside);
+    chains(k, from, end, made);
+    merges(k, from, end, made);
+  }
   return made;
 }
 

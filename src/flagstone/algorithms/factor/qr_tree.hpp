@@ -55,9 +55,10 @@ struct QrTree {
   };
   /// Chains of `beside` groups side by side: an order for the workers; what a tile sees does not depend on it.
   std::vector<Step> steps(Index k, Index beside) const;
-  /// The steps inside groups [from, end), side by side; then those between heads.
+  /// The steps inside groups [from, end), side by side; those between heads that they complete, as groups before them
+  /// are done: of any number of groups few triangles wait.
   void chains(Index k, Index from, Index end, std::vector<Step>& steps) const;
-  void merges(Index k, std::vector<Step>& steps) const;
+  void merges(Index k, Index from, Index end, std::vector<Step>& steps) const;
 };
 
 /// What a factorization leaves. All are stored transposed (LAPACK's tiles have contiguous columns): `v` is n x m, the

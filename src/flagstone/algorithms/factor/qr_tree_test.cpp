@@ -25,7 +25,10 @@ TEST_P(Trees, EveryTileMeetsOnceAndOneTriangleIsLeft) {
       std::set<Index> seen, heads;
       for (const Step& step : tree.steps(k, beside)) {
         if (step.kind == Step::merge) {
-          EXPECT_EQ(seen.size(), static_cast<std::size_t>(tree.row_tiles - tree.start(k)));  // all chains are over
+          // The chains of both groups are over.
+          for (const Index head : {step.top, step.tile})
+            for (Index i = head; i < tree.row_tiles && tree.group_of(i) == tree.group_of(head); ++i)
+              ASSERT_TRUE(seen.contains(i));
           EXPECT_TRUE(heads.contains(step.top));
           EXPECT_EQ(heads.erase(step.tile), 1u);
           continue;
@@ -37,6 +40,8 @@ TEST_P(Trees, EveryTileMeetsOnceAndOneTriangleIsLeft) {
           if (step.tile + 1 < tree.row_tiles)
             EXPECT_GE(tree.height(step.tile) - tree.above(k, step.tile), tree.width(k));
           heads.insert(step.tile);
+          // Those of chains side by side, and one for each bit of the number of groups before.
+          EXPECT_LE(static_cast<Index>(heads.size()), std::min<Index>(beside, tree.groups) + 7);
         } else {
           EXPECT_TRUE(heads.contains(step.top));
           EXPECT_EQ(tree.group_of(step.top), tree.group_of(step.tile));

@@ -21,6 +21,7 @@ constexpr Index rows_a_worker = 3;  // of tiles that go on side by side where ro
 /// T⁻¹ applied to columns [first, last) of tiles.
 struct Sweep {
   const char* who;
+  Whose whose;  // T is, for errors
   Tiled T;
   bool lower, unit, turned;
   Tiled X;
@@ -35,7 +36,7 @@ struct Sweep {
   Index row(Index step) const { return lower ? step : T.rows() - 1 - step; }
   call::Place place(Index i, Index k) const {
     const Index tile = T(0, 0).rows();
-    return {who, i * tile, k * tile, call::Whose::matrix, turned};
+    return {who, i * tile, k * tile, whose, turned};
   }
 
   /// Rows of the steps [from, end), those before being final: column by column of T, so that these rows go on side by
@@ -52,7 +53,7 @@ struct Sweep {
       for (Index left = std::max(step + 1, from); left < end; ++left) {
         if (looks) look(graph, Part::all, false, T(row(left), k), place(row(left), k));
         for (Index c = first; c < last && above(c) <= step; ++c)
-          gemm(graph, -1.0, T(row(left), k), X(k, c), step == above(c) ? alpha : 1.0, again(X(row(left), c)));
+          downdate(graph, T(row(left), k), X(k, c), again(X(row(left), c)), step == above(c) ? alpha : 1.0);
       }
     }
   }
@@ -171,6 +172,7 @@ void substitute(Graph& graph, const char* who, const std::vector<TriangularOpera
       const TriangularOperand& factor = factors[s];
       const bool begins = s == 0;
       const Sweep sweep{who,
+                        options.whose,
                         Tiled(factor.matrix, rows, rows),
                         factor.lower,
                         factor.unit,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "flagstone/algorithms/tiled/operand.hpp"
+#include "flagstone/base/pivot_error.hpp"
 #include "flagstone/runtime/resume/stages.hpp"
 #include "flagstone/runtime/runtime.hpp"
 
@@ -36,6 +37,7 @@ struct SubstituteOptions {
   bool saved = false;  // moves what it would with a checkpoint: a plan has none
   /// The factors are the caller's: NaN and Inf of the first one's triangle are named, as it is first read.
   bool given = false;
+  Whose whose = Whose::matrix;  // what they are, for errors
 };
 
 /// X := alpha Tₘ⁻¹ … T₁⁻¹ B. `x` is written whole, and is `b` itself or overlaps nothing that is read. The tiles are

@@ -3,12 +3,14 @@
 #include <complex>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "flagstone/base/grid.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/kernel/dense/integer.hpp"
 #include "flagstone/kernel/dense/mirror.hpp"
+#include "flagstone/kernel/dense/subnormals_flushed.hpp"
 
 namespace flagstone::call {
 namespace {
@@ -37,8 +39,13 @@ void each_product(const Tile& a, const Tile& b, const Tile& c, Gemm&& gemm) {
   while (advance(place, first, lead));
 }
 
+/// The value of a product that is to be flushed.
+struct Flushed : CallValue {};
+
 void run_gemm(const Call& call, std::span<const Tile> tiles) {
   const auto parts = call.operands();
+  std::optional<kernel::SubnormalsFlushed> flushed;
+  if (call.value) flushed.emplace();
   std::byte* const scratch = parts.size() > 3 ? tiles[parts[3].access].data : nullptr;
   each_product(operand(call, 0, tiles), operand(call, 1, tiles), operand(call, 2, tiles),
                [&](const Tile& a, const Tile& b, const Tile& c) {
@@ -143,6 +150,12 @@ Call gemm(Dtype dtype, std::complex<double> alpha, TilePart a, TilePart b, std::
                       : Call(Kernel::gemm, dtype, {std::move(a), std::move(b), std::move(c)});
   made.alpha = alpha, made.beta = beta;
   return made;
+}
+
+Call flushed(Call gemm) {
+  static const auto value = std::make_shared<const Flushed>();  // one: equal calls go to a device together
+  gemm.value = value;
+  return gemm;
 }
 
 Call scale(Dtype dtype, std::complex<double> beta, TilePart c) {

@@ -13,6 +13,9 @@ namespace flagstone::call {
 /// along each dimension. Cost: 2 m n k flops each, four times that where complex; said by the caller.
 Call gemm(Dtype dtype, std::complex<double> alpha, TilePart a, TilePart b, std::complex<double> beta, TilePart c,
           std::optional<std::uint32_t> scratch = {});
+/// Such a product as factorizations have it: results below the smallest normal number become zero
+/// (kernel::SubnormalsFlushed). On a device, which is as fast with subnormals, nothing is changed.
+Call flushed(Call gemm);
 /// C := beta C: a product without depth.
 Call scale(Dtype dtype, std::complex<double> beta, TilePart c);
 /// Elements of C := the nearest within [-most, most], of complex ones their real and imaginary parts; NaN stays. It is

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
+#include "flagstone/kernel/dense/subnormals_flushed.hpp"
 #include "flagstone/kernel/factor/getrf.hpp"
 #include "flagstone/kernel/factor/herk.hpp"
 #include "flagstone/kernel/factor/potrf.hpp"
@@ -40,6 +42,8 @@ void run_take(const Call& call, std::span<const Tile> tiles) {
 
 void run_herk(const Call& call, std::span<const Tile> tiles) {
   const auto parts = call.operands();
+  std::optional<kernel::SubnormalsFlushed> flushed;
+  if (call.value_as<Factor>().flushed) flushed.emplace();
   std::byte* const scratch = parts.size() > 2 ? tiles[parts[2].access].data : nullptr;
   kernel::herk(call.value_as<Factor>().uplo, call.alpha.real(), operand(call, 0, tiles), op_of(parts[0]),
                call.beta.real(), turned_operand(call, 1, tiles), scratch);
@@ -63,6 +67,7 @@ void copy_diagonal(const Tile& a, const Tile& to) {
 }
 
 void run_trsm(const Call& call, std::span<const Tile> tiles) {
+  const kernel::SubnormalsFlushed flushed;
   const Factor& form = call.value_as<Factor>();
   if (!form.place.who.empty() && !form.unit) look_at_diagonal(form.place, operand(call, 0, tiles));
   if (call.operands().size() > 2) copy_diagonal(operand(call, 0, tiles), operand(call, 2, tiles));
@@ -72,12 +77,14 @@ void run_trsm(const Call& call, std::span<const Tile> tiles) {
 }
 
 void run_potrf(const Call& call, std::span<const Tile> tiles) {
+  const kernel::SubnormalsFlushed flushed;
   const Factor& form = call.value_as<Factor>();
   const int info = kernel::potrf(form.uplo, turned_operand(call, 0, tiles));
   if (info != 0) refuse_minor(form.place, info);
 }
 
 void run_getrf(const Call& call, std::span<const Tile> tiles) {
+  const kernel::SubnormalsFlushed flushed;
   const Tile pivots = operand(call, 1, tiles);
   const std::span<std::int64_t> chosen(pivots.as<std::int64_t>(), static_cast<std::size_t>(count(pivots.shape)));
   kernel::getrf(operand(call, 0, tiles), chosen, tiles[call.operands()[2].access].data);
@@ -119,11 +126,11 @@ Call look(Dtype dtype, Part part, bool unit, TilePart from, Place place) {
 }
 
 Call herk(Dtype dtype, Uplo uplo, double alpha, TilePart a, double beta, TilePart c,
-          std::optional<std::uint32_t> scratch) {
+          std::optional<std::uint32_t> scratch, bool flushed) {
   Call made = scratch ? Call(Kernel::herk, dtype, {std::move(a), std::move(c), TilePart{*scratch}})
                       : Call(Kernel::herk, dtype, {std::move(a), std::move(c)});
   auto form = std::make_shared<Factor>();
-  form->uplo = uplo;
+  form->uplo = uplo, form->flushed = flushed;
   made.alpha = alpha, made.beta = beta, made.value = std::move(form);
   return made;
 }

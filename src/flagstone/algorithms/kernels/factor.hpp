@@ -3,13 +3,13 @@
 #include <optional>
 #include <string>
 
+#include "flagstone/base/pivot_error.hpp"
 #include "flagstone/kernel/factor/trsm.hpp"
 #include "flagstone/runtime/graph/call.hpp"
 
 namespace flagstone::call {
 
-/// What a tile is part of, for errors: the matrix, right-hand sides, or what is made of them.
-enum class Whose { matrix, right_sides, result };
+using flagstone::Whose;
 
 /// Whose matrix a tile is part of, and where its first element lies: for errors that name a row, a column, a minor.
 struct Place {
@@ -24,8 +24,9 @@ struct Factor : CallValue {
   kernel::Part part = kernel::Part::all;
   kernel::Uplo uplo = kernel::Uplo::lower;
   kernel::Side side = kernel::Side::left;
-  bool unit = false;  // of laswp: backwards
-  Place place;        // of laswp: origin and first row
+  bool unit = false;     // of laswp: backwards
+  bool flushed = false;  // of herk: as call::flushed of a product
+  Place place;           // of laswp: origin and first row
 };
 
 // What take, potrf and trsm found, as it is thrown; for every memory's kernels. `row`, `col`, `minor`: within the tile.
@@ -41,9 +42,10 @@ Call take(Dtype dtype, kernel::Part part, TilePart from, double shift, TilePart 
 /// count. A take to nowhere.
 Call look(Dtype dtype, kernel::Part part, bool unit, TilePart from, Place place);
 /// The named triangle of C := alpha op(A) op(A)ᴴ + beta C, of C as it is used (transposed, where its part says so).
-/// `scratch`: the access with room for a conjugated copy of A (kernel::herk_scratch), where one is needed.
+/// `scratch`: the access with room for a conjugated copy of A (kernel::herk_scratch), where one is needed. `flushed`:
+/// as call::flushed of a product; trsm, potrf and getrf always are.
 Call herk(Dtype dtype, kernel::Uplo uplo, double alpha, TilePart a, double beta, TilePart c,
-          std::optional<std::uint32_t> scratch = {});
+          std::optional<std::uint32_t> scratch = {}, bool flushed = false);
 /// B := alpha op(A)⁻¹ B or alpha B op(A)⁻¹. `uplo`: the triangle of op(A). Where the place names somebody it throws
 /// PivotError for a zero, a NaN or Inf on the diagonal of A. `diagonal`: where that is copied to, a vector of A's
 /// dtype.

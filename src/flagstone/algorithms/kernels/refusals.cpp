@@ -14,9 +14,18 @@ void refuse_not_finite(const Place& place, Index row, Index col) {
   if (place.whose == Whose::result)
     throw NumericalError(place.who + ": the result" + at +
                          " and what was given has none: it is beyond the largest number; scale the matrix down.");
+  if (place.whose == Whose::product)
+    throw NumericalError(place.who + ": the product" + at +
+                         " and b has none: the factor has, or the product is beyond the largest number; look at the "
+                         "factor, or scale b down.");
+  if (place.whose == Whose::own_factor)
+    throw PivotError(place.who + ": the factor of the matrix" + at +
+                         " and the matrix has none: elimination went beyond the largest number; scale the matrix down.",
+                     std::max(row, col) + 1, row, col);
   const bool right = place.whose == Whose::right_sides;
-  throw PivotError(place.who + (right ? ": b" : ": the matrix") + at + "; replace such values first.",
-                   (right ? row : std::max(row, col)) + 1, row, col);
+  const char* const whose = right ? ": b" : place.whose == Whose::given_factor ? ": the factor" : ": the matrix";
+  throw PivotError(place.who + whose + at + "; replace such values first.", (right ? row : std::max(row, col)) + 1, row,
+                   col);
 }
 
 void refuse_minor(const Place& place, Index minor) {

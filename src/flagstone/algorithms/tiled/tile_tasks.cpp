@@ -66,11 +66,9 @@ void add(Graph& graph, const char* name, std::vector<Access> accesses, double fl
   graph.add(std::move(task));
 }
 
-}  // namespace
-
-void gemm(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const MatrixTile& b, std::complex<double> beta,
-          const MatrixTile& c, const Array* c_in) {
-  if (c.op.transpose) return gemm(graph, alpha, transposed(b), transposed(a), beta, transposed(c), c_in);
+void product(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const MatrixTile& b,
+             std::complex<double> beta, const MatrixTile& c, const Array* c_in, bool flushed) {
+  if (c.op.transpose) return product(graph, alpha, transposed(b), transposed(a), beta, transposed(c), c_in, flushed);
   const Dtype dtype = c.array().dtype();
   TaskSpec task;
   task.name = "gemm";
@@ -91,9 +89,35 @@ void gemm(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const M
   if (old) task.calls.push_back(call::copy(dtype, {*old}, {result}));
   task.calls.push_back(has_depth ? call::gemm(dtype, alpha, part(0, a), part(1, b), beta, {result}, room)
                                  : call::scale(dtype, beta, {result}));
+  if (flushed && has_depth) task.calls.back() = call::flushed(std::move(task.calls.back()));
   task.calls.back().flops = task.cost.flops;
   graph.add(std::move(task));
 }
+
+void triangle(Graph& graph, double alpha, const MatrixTile& a, double beta, const MatrixTile& c, bool flushed) {
+  const Dtype dtype = c.array().dtype();
+  std::vector<Access> accesses{read(a.region), changed(beta == 0.0 ? write(c.region) : update(c.region), c)};
+  std::optional<std::uint32_t> room;
+  const bool may_copy = is_complex(dtype) && count(a.used.shape) > 0;
+  const std::size_t copy = may_copy ? kernel::herk_scratch(layout_of(a), a.op, changed_layout(c)) : 0;
+  if (copy) accesses.push_back(scratch(copy)), room = 2;
+  const double n = static_cast<double>(c.rows());
+  add(graph, "herk", std::move(accesses), n * n * static_cast<double>(a.cols()),
+      call::herk(dtype, Uplo::lower, alpha, part(0, a), beta, part(1, c), room, flushed));
+}
+
+}  // namespace
+
+void gemm(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const MatrixTile& b, std::complex<double> beta,
+          const MatrixTile& c, const Array* c_in) {
+  product(graph, alpha, a, b, beta, c, c_in, false);
+}
+
+void downdate(Graph& graph, const MatrixTile& a, const MatrixTile& b, const MatrixTile& c, std::complex<double> beta) {
+  product(graph, -1.0, a, b, beta, c, nullptr, true);
+}
+
+void downdate(Graph& graph, const MatrixTile& a, const MatrixTile& c) { triangle(graph, -1.0, a, 1.0, c, true); }
 
 TriangularTile lower(MatrixTile x) { return {std::move(x), Uplo::lower}; }
 TriangularTile upper(MatrixTile x) { return {std::move(x), Uplo::upper}; }
@@ -131,15 +155,7 @@ void look(Graph& graph, Part which, bool unit, const MatrixTile& a, call::Place 
 }
 
 void herk(Graph& graph, double alpha, const MatrixTile& a, double beta, const MatrixTile& c) {
-  const Dtype dtype = c.array().dtype();
-  std::vector<Access> accesses{read(a.region), changed(beta == 0.0 ? write(c.region) : update(c.region), c)};
-  std::optional<std::uint32_t> room;
-  const bool may_copy = is_complex(dtype) && count(a.used.shape) > 0;
-  const std::size_t copy = may_copy ? kernel::herk_scratch(layout_of(a), a.op, changed_layout(c)) : 0;
-  if (copy) accesses.push_back(scratch(copy)), room = 2;
-  const double n = static_cast<double>(c.rows());
-  add(graph, "herk", std::move(accesses), n * n * static_cast<double>(a.cols()),
-      call::herk(dtype, Uplo::lower, alpha, part(0, a), beta, part(1, c), room));
+  triangle(graph, alpha, a, beta, c, false);
 }
 
 void mirror(Graph& graph, bool conjugate, const MatrixTile& from, const MatrixTile& to) {

@@ -13,6 +13,11 @@ namespace flagstone::linalg {
 /// ones).
 void gemm(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const MatrixTile& b, std::complex<double> beta,
           const MatrixTile& c, const Array* c_in = nullptr);
+/// C := beta C - A B, and the lower triangle of C := C - A Aᴴ, of factorizations and substitutions: what is below the
+/// smallest normal number becomes zero, as in trsm and potrf.
+void downdate(Graph& graph, const MatrixTile& a, const MatrixTile& b, const MatrixTile& c,
+              std::complex<double> beta = 1.0);
+void downdate(Graph& graph, const MatrixTile& a, const MatrixTile& c);
 
 using kernel::Part;
 using kernel::Side;
