@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <utility>
 
 #include "flagstone/algorithms/labels/level_pass.hpp"
 #include "flagstone/base/bytes.hpp"
@@ -16,7 +16,7 @@ constexpr Index most_batch = 8192;  // more points share little more of a model
 /// Scores of the leaves' labels to the best labels.
 struct BestLabels final : BestTask {
   void run(std::span<const Tile> tiles) const override;
-  float told(float sum, float most, bool there) const;
+  float told(float sum) const;
   std::shared_ptr<const Model> model;
   Index beam = 0, rows = 0;
   bool starts = false;  // the root is the leaf: nothing was reached before
@@ -35,37 +35,26 @@ void BestLabels::run(std::span<const Tile> tiles) const {
   std::vector<std::int32_t> touched;
   touched.reserve(static_cast<std::size_t>(std::min(model->labels, slots * model->most_leaf)));
   kernel::LabelSums best(sums, touched);
-  const bool alone = model->trees == 1;  // nothing is added up: s itself ranks
   for (Index i = 0; i < rows; ++i) {
-    const auto each_leaf = [&](auto&& use) {
-      for (Index slot = 0; slot < slots; slot += starts ? beam : 1) {
-        const std::int32_t node = reached ? reached[i * slots + slot].node : 0;
-        const auto& leaves = model->leaves[static_cast<std::size_t>(slot / beam)];
-        if (node < 0 || std::cmp_greater_equal(node, leaves.size())) continue;
-        const auto [first, n] = leaves[static_cast<std::size_t>(node)];
-        use(scores.as<const float>() + (i * slots + slot) * model->most_leaf, n,
-            model->label_at.data() + slot / beam * model->labels + first);
-      }
-    };
-    float most = -std::numeric_limits<float>::max();
-    each_leaf([&](const float* from, std::int32_t n, const std::int32_t*) {
-      for (std::int32_t j = 0; j < n; ++j) most = std::max(most, from[j]);
-    });
-    each_leaf([&](const float* from, std::int32_t n, const std::int32_t* labels) {
-      for (std::int32_t j = 0; j < n; ++j) best.add(labels[j], alone ? from[j] : std::exp(from[j] - most));
-    });
+    for (Index slot = 0; slot < slots; slot += starts ? beam : 1) {
+      const std::int32_t node = reached ? reached[i * slots + slot].node : 0;
+      const auto& leaves = model->leaves[static_cast<std::size_t>(slot / beam)];
+      if (node < 0 || std::cmp_greater_equal(node, leaves.size())) continue;
+      const auto [first, n] = leaves[static_cast<std::size_t>(node)];
+      const auto* from = scores.as<const float>() + (i * slots + slot) * model->most_leaf;
+      const std::int32_t* labels = model->label_at.data() + slot / beam * model->labels + first;
+      for (std::int32_t j = 0; j < n; ++j) best.add(labels[j], from[j]);
+    }
     auto* found = reinterpret_cast<float*>(scores_to.data + i * scores_to.strides[0]);
     const Index there = best.take(k, reinterpret_cast<std::int32_t*>(labels_to.data + i * labels_to.strides[0]), found);
-    for (Index j = 0; j < k; ++j) found[j] = told(found[j], most, j < there);
+    for (Index j = 0; j < k; ++j) found[j] = j < there ? told(found[j]) : 0;
   }
 }
 
-/// A sum as a score: relative to the largest s, where several trees are added up, so that none is beyond float32.
-float BestLabels::told(float sum, float most, bool there) const {
-  if (!there) return 0;
+/// log Σ exp s over the trees as a score: the mean of what each gives.
+float BestLabels::told(float sum) const {
   const auto trees = static_cast<float>(model->trees);
-  if (model->exponential) return model->trees == 1 ? std::exp(sum) : std::exp(most) * sum / trees;
-  return model->trees == 1 ? sum : most + std::log(sum / trees);
+  return model->exponential ? std::exp(sum) / trees : sum - std::log(trees);
 }
 
 class Predicting {
