@@ -65,18 +65,12 @@ class Predicting {
         model_(model),
         x_(x),
         options_(options),
-        labels_(labels),
-        scores_(scores),
+        results_(graph, labels, scores, options.checkpoint),
         held_(graph.charge(model->held_bytes())) {}
 
   void add(PredictNotes& notes) {
     notes.batch = batch_rows();
-    const auto batches = batches_of(graph_, x_.stored, notes.batch);
-    const auto side_by_side = static_cast<std::size_t>(std::max(1, graph_.workers()));
-    notes.batches = static_cast<Index>(batches.size());
-    for (std::size_t first = 0; first < batches.size(); first += side_by_side, ++notes.groups)
-      add_group(std::span(batches).subspan(first, std::min(side_by_side, batches.size() - first)));
-    graph_.barrier();
+    results_.add(x_.stored, notes, [this](std::span<const CsrPanelRange> batches) { add_group(batches); });
   }
 
  private:
@@ -133,8 +127,8 @@ class Predicting {
     const Box rows{{batch.row, 0}, {value->rows, options_.k}};
     TaskSpec task;
     task.name = "best_labels";
-    task.accesses = {last(read({scores, whole(scores.shape())})), once(write({labels_, rows})),
-                     once(write({scores_, rows}))};
+    task.accesses = {last(read({scores, whole(scores.shape())})), once(write({results_.labels(), rows})),
+                     once(write({results_.scores(), rows}))};
     if (!value->starts) task.accesses.push_back(last(read({reached, whole(reached.shape())})));
     const auto touched = std::min(model_->labels, slots() * model_->most_leaf);
     task.accesses.push_back(scratch(static_cast<std::size_t>(model_->labels + 2 * touched) * 4 + 64));
@@ -149,11 +143,40 @@ class Predicting {
   std::shared_ptr<const Model> model_;
   const sparse::CsrOperand& x_;
   const PredictLabelsOptions& options_;
-  const Array &labels_, &scores_;
+  PredictResults results_;
   Charge held_;
 };
 
 }  // namespace
+
+PredictResults::PredictResults(Graph& graph, const Array& labels, const Array& scores,
+                               std::shared_ptr<Checkpoint> checkpoint)
+    : graph_(graph),
+      labels_(labels),
+      scores_(scores),
+      batch_before_(Stages::begun_before<std::vector<Index>>(graph.planning() ? nullptr : checkpoint.get(), "batch")),
+      stages_(graph, std::move(checkpoint)),
+      labels_done_(stages_, labels, {result_rows, labels.shape()[1]}, "labels"),
+      scores_done_(stages_, scores, {result_rows, labels.shape()[1]}, "scores") {}
+
+void PredictResults::add(const CsrMatrix& points, PredictNotes& notes,
+                         const std::function<void(std::span<const CsrPanelRange>)>& add_group) {
+  if (batch_before_) notes.batch = std::min(notes.batch, batch_before_->front());
+  stages_.begun_with("batch", std::vector<Index>{notes.batch});
+  auto batches = batches_of(graph_, points, notes.batch);
+  std::erase_if(batches, [&](const CsrPanelRange& batch) {
+    return labels_done_.holds(rows(batch)) && scores_done_.holds(rows(batch));
+  });
+  const auto side_by_side = static_cast<std::size_t>(std::max(1, graph_.workers()));
+  notes.batches = static_cast<Index>(batches.size());
+  for (std::size_t first = 0; first < batches.size(); first += side_by_side, ++notes.groups) {
+    const auto group = std::span(batches).subspan(first, std::min(side_by_side, batches.size() - first));
+    add_group(group);
+    for (const CsrPanelRange& batch : group) labels_done_.finish(rows(batch)), scores_done_.finish(rows(batch));
+    if (first + group.size() < batches.size()) stages_.offer();
+  }
+  graph_.barrier();
+}
 
 void check_predict(const Model& model, const sparse::CsrOperand& x, const PredictLabelsOptions& options) {
   const std::string given = options.who + ": ";
