@@ -18,7 +18,7 @@ from ..._expression.reductions import Reduced
 from ..._lazy.places import broadcast_to
 from ..._runtime.arguments import unmasked
 from ..._runtime.call import Call
-from .arguments import check_field, held_in, shown
+from .arguments import all_held, check_field, shown
 
 __all__ = ["StepField", "coefficient", "field_names", "given_states", "operand", "several"]
 
@@ -101,11 +101,14 @@ def operand(call: Call, given: Any, name: str) -> Operand:
 
 
 def _check_held(who: str, name: str, given: Any, own: np.dtype[Any], dtype: np.dtype[Any]) -> None:
-    """Refuse what a field of integers cuts off or wraps around, by its values where they are in memory."""
-    if dtype.kind not in "iu" or np.can_cast(own, dtype, "safe"):
+    """Refuse what the field cuts off, wraps around or makes infinite, by its values where they are in memory.
+
+    Of what is not, by its dtype, where the field is one of integers; nothing is read for that.
+    """
+    if np.can_cast(own, dtype, "safe"):
         return
     stored = isinstance(given, (Array, Expression, Reduced))
-    if stored or held_in(np.asarray(given), dtype) is None:
+    if dtype.kind in "iu" if stored else not all_held(np.asarray(given), dtype):
         raise TypeError(
             f"{who}: {name} is {own.name} and the field {dtype.name}, which does not hold all of it; give it "
             f"as {dtype.name} (.astype)."
