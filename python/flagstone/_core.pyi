@@ -1488,7 +1488,12 @@ class TrainForestJob(Job):
 
 def check_predict_forest(model: LabelModel, x: CsrOperand, options: PredictForestOptions, /) -> None: ...
 def predict_forest_job(
-    model: LabelModel, x: CsrOperand, options: PredictForestOptions, labels: Array, scores: Array, /
+    model: LabelModel,
+    x: CsrOperand,
+    options: PredictForestOptions,
+    labels: Array,
+    scores: Array,
+    checkpoint: Checkpoint | None = None,
 ) -> PredictLabelsJob: ...
 def check_train_forest(x: CsrOperand, y: CsrOperand, options: TrainForestOptions, /) -> None: ...
 def train_forest_job(
@@ -1548,7 +1553,12 @@ class TrainLabelsJob(Job):
 
 def check_predict_labels(model: LabelModel, x: CsrOperand, options: PredictLabelsOptions, /) -> None: ...
 def predict_labels_job(
-    model: LabelModel, x: CsrOperand, options: PredictLabelsOptions, labels: Array, scores: Array, /
+    model: LabelModel,
+    x: CsrOperand,
+    options: PredictLabelsOptions,
+    labels: Array,
+    scores: Array,
+    checkpoint: Checkpoint | None = None,
 ) -> PredictLabelsJob: ...
 def check_train_labels(x: CsrOperand, y: CsrOperand, options: TrainLabelsOptions, /) -> None: ...
 def train_labels_job(

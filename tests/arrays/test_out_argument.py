@@ -69,6 +69,9 @@ def test_two_results_need_two_places(tmp_path, monkeypatch):
             fl.compute(X + 1, X + 2, out=out)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.zarr"]
     assert float(X.sum()) == 12
+    halves = np.zeros((3, 8))  # their bounds overlap, no element does
+    fl.compute(X + 1, X + 2, out=[halves[:, :4], halves[:, 4:]])
+    assert (halves == [2] * 4 + [3] * 4).all()
 
 
 @pytest.mark.parametrize("compute", [

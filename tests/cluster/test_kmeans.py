@@ -6,10 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
+from flagstone import estimators
 from tests.support.examples import examples
 from tests.support.processes import fingerprint
 
@@ -290,3 +292,25 @@ def test_centers_come_to_rest_without_a_tolerance(metric, size):
     found = fl.kmeans(x, init=groups, iterations=60, tol=0, metric=metric, labels=False)
     assert found.converged
     assert found.iterations < 60
+
+
+def test_points_of_no_weight_do_not_count_however_far():
+    """Nor does one point beyond the range of squares keep the others from their centers."""
+    x, seeds = blobs(900)
+    x = x.astype(float)
+    wanted = fl.kmeans(x[1:], init=seeds, iterations=3, tol=0)
+    bound = len(x) * EPS * abs(x).max()
+    x[0] = 1e200
+    weights = np.r_[0.0, np.ones(len(x) - 1)]
+    for points in (x, sp.csr_array(x)):
+        for method in ("lloyd", "minibatch"):
+            found = fl.kmeans(points, init=seeds, iterations=3, tol=0, weights=weights, method=method)
+            assert np.isfinite(found.inertia)
+            if method == "lloyd":
+                assert abs(found.centers - wanted.centers).max() <= bound
+                np.testing.assert_array_equal(found.labels[1:], wanted.labels)
+        np.testing.assert_array_equal(wanted.predict(points)[1:], wanted.labels)
+        with pytest.raises(fl.NumericalError, match="kmeans: squares of distances are beyond float64"):
+            fl.kmeans(points, init=seeds)
+    model = estimators.KMeans(3).fit(x[1:])
+    assert model.score(x) == -np.inf

@@ -110,6 +110,32 @@ def test_spectral_embedding_is_scikit_learns(tmp_path):
         )
 
 
+def test_an_outlier_does_not_hide_neighbours():
+    """Seen from the first point, all others would be one."""
+    x = blobs()
+    x[0] = 1e9
+    theirs = manifold.SpectralEmbedding(2, affinity="nearest_neighbors", n_neighbors=12).fit(x[1:])
+    ours = estimators.SpectralEmbedding(2, n_neighbors=12)._graph("test", x).to_scipy()[1:, 1:]
+    graph = sp.csr_array(theirs.affinity_matrix_)
+    graph.setdiag(0)
+    assert abs(ours - graph).max() == 0
+
+
+def test_loops_of_a_matrix_on_disk_do_not_count(tmp_path):
+    rng = np.random.default_rng(5)
+    graph = sp.random_array((60, 60), density=0.2, rng=rng)
+    graph = sp.csr_array(graph + graph.T)
+    graph.setdiag(0)
+    graph.eliminate_zeros()
+    looped = sp.csr_array(graph + sp.diags_array(np.arange(60.0)))
+    plain = fl.from_blocks([looped])
+    fl.convert(plain, tmp_path / "half.zarr", layout="triangle")
+    for stored in (plain, plain.T, fl.open(tmp_path / "half.zarr")):
+        kept = estimators.SpectralEmbedding(affinity="precomputed")._graph("test", stored).to_scipy()
+        assert kept.nnz == graph.nnz
+        assert abs(kept - graph).max() == 0
+
+
 def test_states_of_numpys_generators_are_taken():
     x = blobs()
     for state in (None, 3, np.random.RandomState(3), np.random.default_rng(3)):

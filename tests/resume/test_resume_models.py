@@ -56,6 +56,21 @@ def test_killed_between_nodes(process, tmp_path, text, small, kills):
         (tmp_path / "trees.zarr").rename(tmp_path / f"trees{kill}.zarr")
 
 
+_LABELS = """
+fl.open_labels("trees.zarr").predict(fl.open("x.zarr"), 4, beam=3, discount=0.5, batch=64, out="found.zarr")
+result = told() | {"digest": digest("found.zarr")}
+"""
+
+
+@pytest.mark.parametrize("method", ["parabel", "pfastrexml"])
+def test_predictions_killed_between_batches(process, tmp_path, method):
+    """What goes on has room for larger batches, and takes those that were noted."""
+    x, y = problem(500, 60, 30)
+    fl.from_blocks([x], tmp_path / "x.zarr")
+    fl.train_labels(fl.open(tmp_path / "x.zarr"), y, method=method, trees=2, out=tmp_path / "trees.zarr")
+    check_goes_on(process, tmp_path / "found.zarr", _LABELS, (1,))
+
+
 _TOPICS = """
 fl.topics(fl.open("x.zarr"), 4, passes=3, out="found.zarr")
 result = told() | {"digest": digest("found.zarr")}

@@ -142,6 +142,10 @@ def test_what_is_fixed_beyond_the_field_is_clamped():
         np.testing.assert_array_equal(fl.stencil(fl.laplacian(3), x, 3, **options).state, wanted)
 
 
+FAR = np.zeros((4, 3))
+FAR[3, 2] = 1e300
+
+
 @pytest.mark.parametrize(
     ("words", "weights", "dtype", "options"),
     [
@@ -165,12 +169,36 @@ def test_what_is_fixed_beyond_the_field_is_clamped():
         (r"offset \(0, 1\) is 9.22337e\+18 and the field int64", {(0, 1): 2**63 - 1}, "i8", {}),
         (r"offset \(0, 1\) is 1e\+300 and the field float32", {(0, 1): 1e300}, "f4", {}),
         (r"offset \(0, 0\) is 1e\+300 and the field complex64", {(0, 0): 1e300}, "c8", {}),
+        ("is float64 and the field float32", {(0, 1): 1}, "f4", {"coefficients": 1e300}),
+        ("is float64 and the field float32", {(0, 1): 1}, "f4", {"coefficients": FAR.T}),
+        ("is complex128 and the field complex64", {(0, 1): 1}, "c8", {"coefficients": 1e300j}),
     ],
 )
 def test_what_a_field_cannot_hold(words, weights, dtype, options):
     """Else it would be cut off, wrapped around or infinite without a word."""
     with fails((TypeError, ValueError), "^stencil: ", words):
         fl.stencil(weights, np.zeros((3, 4), dtype), 2, **options)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (300, "u1"), (np.int64(300), "u1"), (np.array(300), "u1"), (np.float32(0.5), "i4"),
+        (np.float64(1e300), "f4"), pytest.param(10**400, "f8", id="400 digits"), (10**30, "i8"),
+        (np.str_("a"), "f8"), (np.complex64(1j), "f4"),
+    ],
+)  # fmt: skip
+def test_what_a_kernel_returns_is_held_by_its_field(value, dtype):
+    x = np.zeros((3, 4), dtype)
+    with fails(TypeError, "^stencil: ", f"a number of {x.dtype.name} is needed"):
+        fl.stencil(lambda u, v: {"u": u[0, 1], "v": value}, {"u": x, "v": x}, 1)
+
+
+def test_numbers_of_a_kernel_may_come_in_another_dtype():
+    x = np.zeros((3, 4), "f4")
+    for value in (3, np.int64(3), np.array(3.0), True, 10**30):
+        made = fl.stencil(lambda u, v, value=value: {"u": u[0, 1], "v": value}, {"u": x, "v": x}, 1)
+        np.testing.assert_array_equal(made.state["v"], np.full_like(x, value))
 
 
 def test_what_a_field_holds_may_come_in_another_dtype():

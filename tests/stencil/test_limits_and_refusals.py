@@ -162,13 +162,18 @@ def test_states_have_places_of_their_own(tmp_path):
     """The one that is written last would be both."""
     x = np.random.default_rng(0).standard_normal((20, 30))
     one, old = np.zeros((21, 30)), fl.from_numpy(x, tmp_path / "old.zarr")
-    for out in ((one[1:],) * 2, (one[1:], one[:-1]), (tmp_path / "a", tmp_path / "a"), (old, old)):
-        with fails(ValueError, "stencil", "out is one place for two states"):
+    inside = tmp_path / "a", tmp_path / "a" / "b"
+    for out in ((one[1:],) * 2, (one[1:], one[:-1]), (tmp_path / "a",) * 2, inside, (old, old)):
+        with fails(ValueError, "stencil", "two results would go to"):
             fl.stencil(fl.laplacian(2), (x, x), 2, out=out)
-        with fails(ValueError, "stencil", "out is one place for two states"):
+        with fails(ValueError, "stencil", "two results would go to"):
             out = dict(zip("uv", out, strict=True))
             fl.stencil(lambda u, v: {"u": v[0, 1]}, {"u": x, "v": x}, 2, out=out)
     assert not one.any()
+    halves = np.zeros((20, 60))
+    wanted = fl.stencil(fl.laplacian(2), (x, x + 1), 2).state
+    fl.stencil(fl.laplacian(2), (x, x + 1), 2, out=(halves[:, :30], halves[:, 30:]))
+    np.testing.assert_array_equal(halves, np.hstack([np.asarray(one) for one in wanted]))
 
 
 def test_operands_as_they_are_seen(tmp_path):

@@ -72,15 +72,20 @@ void bind_forest(nb::module_& m) {
         new (self) PredictForestOptions{k, alpha, gamma, batch};
       });
   m.def("check_predict_forest", &forest::check_predict);
-  m.def("predict_forest_job", [](const std::shared_ptr<Model>& model, const sparse::CsrOperand& x,
-                                 const PredictForestOptions& options, const Array& labels, const Array& scores) {
-    PredictLabelsJob job;
-    job.build = [=, notes = job.notes](Graph& graph) {
-      *notes = {};
-      forest::predict(graph, model, x, options, labels, scores, *notes);
-    };
-    return job;
-  });
+  m.def(
+      "predict_forest_job",
+      [](const std::shared_ptr<Model>& model, const sparse::CsrOperand& x, PredictForestOptions options,
+         const Array& labels, const Array& scores, const std::shared_ptr<Checkpoint>& checkpoint) {
+        options.checkpoint = checkpoint;
+        PredictLabelsJob job;
+        job.build = [=, notes = job.notes](Graph& graph) {
+          *notes = {};
+          forest::predict(graph, model, x, options, labels, scores, *notes);
+        };
+        return job;
+      },
+      nb::arg("model"), nb::arg("x"), nb::arg("options"), nb::arg("labels"), nb::arg("scores"),
+      nb::arg("checkpoint") = nb::none());
   nb::class_<TrainForestOptions>(m, "TrainForestOptions")
       .def(
           "__init__",
@@ -136,15 +141,20 @@ void bind_labels(nb::module_& m) {
       .def_prop_ro("groups", [](const PredictLabelsJob& job) { return job.notes->groups; });
   m.attr("LABEL_ROWS") = result_rows;
   m.def("check_predict_labels", &check_predict);
-  m.def("predict_labels_job", [](const std::shared_ptr<Model>& model, const sparse::CsrOperand& x,
-                                 const PredictLabelsOptions& options, const Array& labels, const Array& scores) {
-    PredictLabelsJob job;
-    job.build = [=, notes = job.notes](Graph& graph) {
-      *notes = {};
-      predict(graph, model, x, options, labels, scores, *notes);
-    };
-    return job;
-  });
+  m.def(
+      "predict_labels_job",
+      [](const std::shared_ptr<Model>& model, const sparse::CsrOperand& x, PredictLabelsOptions options,
+         const Array& labels, const Array& scores, const std::shared_ptr<Checkpoint>& checkpoint) {
+        options.checkpoint = checkpoint;
+        PredictLabelsJob job;
+        job.build = [=, notes = job.notes](Graph& graph) {
+          *notes = {};
+          predict(graph, model, x, options, labels, scores, *notes);
+        };
+        return job;
+      },
+      nb::arg("model"), nb::arg("x"), nb::arg("options"), nb::arg("labels"), nb::arg("scores"),
+      nb::arg("checkpoint") = nb::none());
   nb::class_<TrainLabelsOptions>(m, "TrainLabelsOptions")
       .def("__init__", [](TrainLabelsOptions* self, Index trees, Index max_leaf, Index sweeps, double cost,
                           double threshold, double eps, std::uint64_t seed, bool small_weights, Index small) {

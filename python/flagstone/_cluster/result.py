@@ -74,7 +74,7 @@ class KMeansResult:
         Returns
         -------
         Array or ndarray
-            int32. Labels are those of float64, ties by number.
+            int32. Labels are those of float64, ties by number (where squares are beyond its range, 0).
 
         Raises
         ------

@@ -304,6 +304,7 @@ class KMeans(Transformer):
         Returns
         -------
         float
+            -inf where squares are beyond float64.
         """
         checked = self._checked(X)
         weights = weights_of(type(self).__name__, sample_weight, checked.shape[0])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array.array import Array
+from .._cluster.knn import knn
 from .._edges.coo import from_coo
 from .._errors.classes import ShapeError
 from .._expression.compute import compute
@@ -16,64 +17,52 @@ from .._expression.expression import Expression
 from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
+from .._sparse.row_blocks import row_blocks
+from .._sparse.to_csr import all_elements
 from .._spectral.eigsh import eigsh
-from .._spectral.options import units_of
 from .base import Transformer
 from .validation import feature_names, points
 
 __all__ = ["SpectralEmbedding"]
 
-_BLOCK = 1 << 9  # points whose distances to as many others are held
+_ENTRIES = 1 << 17  # of a graph that are handled at a time
+_SAFE = 400  # exponents of points whose distances have squares in float64
+_LOOKED = 48  # bytes of an entry: its row, whether it stays, how many did before it, what is handed on
 
 
-def _squares(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(np.einsum("ij,ij->i", x, x))
+def _in_range(X: Any) -> Any:
+    """Return points in units in which squares of distances are in range: of float64 one read."""
+    if X.dtype != np.float64:
+        return X
+    lowest, highest = compute(X.min(), X.max()) if not isinstance(X, np.ndarray) else (X.min(), X.max())
+    exponent = int(np.frexp(max(abs(float(lowest)), abs(float(highest))))[1])
+    return X if abs(exponent) < _SAFE else X * np.ldexp(1.0, -exponent)
 
 
-class _Points:
-    """Blocks of points, seen from the first one, in units in which squares of distances are in range."""
-
-    def __init__(self, X: Any) -> None:
-        self.X = X
-        first = np.asarray(X[:_BLOCK], np.float64)
-        self.origin = first[0]
-        self.factor = np.ldexp(1.0, -int(units_of((first - self.origin).reshape(-1, 1))[0]))
-
-    def block(self, first: int) -> NDArray[np.float64]:
-        """Return the block that begins with a point."""
-        part = np.asarray(self.X[first : first + _BLOCK], np.float64)
-        return np.asarray((part - self.origin) * self.factor)
+def _neighbours(found: Any) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Yield (points, their nearest others, 1/2) of stretches of points."""
+    n, count = found.indices.shape
+    step = max(1, _ENTRIES // count)
+    for first in range(0, n, step):
+        last = min(first + step, n)
+        rows = np.repeat(np.arange(first, last), count)
+        yield rows, np.asarray(found.indices[first:last]).ravel(), np.full(len(rows), 0.5)
 
 
-def _neighbours(call: Call, X: Any, count: int) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Yield (points, their nearest others, 1/2) of blocks of points: X is read once for each block."""
-    n = X.shape[0]
-    # Distances and places, twice while they are joined, their order; points of both sides.
-    call.room("distances of points", min(n, _BLOCK) * (56 * (min(n, _BLOCK) + count) + 32 * X.shape[1]))
-    seen = _Points(X)
-    for row in range(0, n, _BLOCK):
-        mine = seen.block(row)
-        best = np.full((len(mine), count), np.inf)
-        which = np.zeros((len(mine), count), np.int64)
-        for column in range(0, n, _BLOCK):
-            others = seen.block(column)
-            far = _squares(mine)[:, None] - 2 * (mine @ others.T) + _squares(others)
-            if row == column:
-                np.fill_diagonal(far, np.inf)
-            far = np.hstack([best, far])
-            places = np.hstack(
-                [which, np.broadcast_to(column + np.arange(len(others)), (len(mine), len(others)))]
-            )
-            order = np.argsort(far, axis=1, kind="stable")[:, :count]
-            best, which = np.take_along_axis(far, order, 1), np.take_along_axis(places, order, 1)
-        rows = np.repeat(row + np.arange(len(mine)), count)
-        yield rows, which.reshape(-1), np.full(len(rows), 0.5)
+def _apart(who: str, X: SparseArray) -> Iterator[Any]:
+    """Yield stretches of rows without what lies on the diagonal."""
+    whole = all_elements(who, X, None)
+    for row, pointers, columns, values in row_blocks(Call(who), whole, beside=_LOOKED):
+        rows = np.repeat(np.arange(row, row + len(pointers) - 1), np.diff(pointers))
+        apart = rows != columns
+        ends = np.concatenate([[0], np.cumsum(apart)])[pointers]
+        yield values[apart], columns[apart], ends, whole.shape[1]
 
 
-def _without_loops(X: Any) -> SparseArray:
+def _without_loops(who: str, X: Any) -> SparseArray:
     """Return weights without those of points to themselves, which no Laplacian sees."""
     if isinstance(X, SparseArray):
-        return X.tril(-1) + X.triu(1) if X.diagonal().any() else X
+        return from_blocks(_apart(who, X), dtype=X.dtype) if X.diagonal().any() else X
     if hasattr(X, "tocsr"):
         entries = X.tocoo()
         apart = entries.row != entries.col
@@ -139,7 +128,7 @@ class SpectralEmbedding(Transformer):
         if self.affinity == "precomputed":
             if n != X.shape[1]:
                 raise ShapeError(f"{who}: X is {n} x {X.shape[1]}; a precomputed affinity is square.")
-            return _without_loops(X)
+            return _without_loops(who, X)
         if self.affinity != "nearest_neighbors":
             raise ValueError(
                 f"{who}: affinity is {self.affinity!r}; choose 'nearest_neighbors' or 'precomputed'."
@@ -148,7 +137,8 @@ class SpectralEmbedding(Transformer):
         if not hasattr(number, "__index__") or not 1 <= number <= n:
             raise ValueError(f"{who}: n_neighbors is {number!r}; a number between 1 and {n} is needed.")
         self.n_neighbors_ = int(number)
-        return from_coo(_neighbours(Call(who), X, max(1, int(number) - 1)), shape=(n, n), symmetric=True)
+        found = knn(_in_range(X), None, max(1, int(number) - 1), exclude_self=True)
+        return from_coo(_neighbours(found), shape=(n, n), symmetric=True)
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Find the coordinates.
@@ -166,8 +156,11 @@ class SpectralEmbedding(Transformer):
 
         Notes
         -----
-        Nearest points by all distances: n² d flops, X is read once for each 512 points. Then those of
-        `linalg.eigsh`. The coordinates of a graph in several components tell these first.
+        Nearest points as `knn` finds them, exactly: n² d flops, X is read once for its range and once for
+        each block of points in memory; they and the graph lie in scratch. Of a matrix on disk one read for
+        its diagonal, and where that holds something one more and one write of what is beside it. Then the
+        passes of `linalg.eigsh`, of which `fl.stats()` tells; nothing is planned before. The coordinates of a
+        graph in several components tell these first.
         """
         self._embed(X)
         return self

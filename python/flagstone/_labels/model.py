@@ -13,6 +13,9 @@ from .._array.array import open_core
 from .._errors.classes import Error, FormatError, ShapeError
 from .._errors.messages import path_text, shown, storage_error
 from .._output.attributes import group_told
+from .._resume.identity import file_identity, identity
+from .._resume.openers import operand
+from .._resume.registers import Again, opener, resumable
 from .._runtime.arguments import is_whole
 from .._runtime.call import Call
 from .._runtime.routine import planned_by
@@ -179,8 +182,8 @@ class LabelModel:
         pf^alpha tail^(1 - alpha), pf the mean of those leaves, tail = 1 / (1 + exp(gamma (‖w‖² + 1 - 2 w·x)))
         of the mean w of the label's points (Jain et al. 2016). Reads X once a batch and the model once for as
         many batches as there are workers; a level that does not fit a task is read piece by piece. Writes
-        8 m k bytes. The same bits
-        for every limit, batch and number of workers. ``predict.plan(...)`` takes the same arguments.
+        8 m k bytes. The same bits for every limit, batch and number of workers. ``predict.plan(...)`` takes
+        the same arguments. A killed call with `out` goes on behind the last batches that were noted.
         """
         return self._predicting(
             X, k, beam=beam, discount=discount, alpha=alpha, batch=batch, out=out, memory=memory
@@ -302,3 +305,19 @@ def open_labels(path: str | os.PathLike[str]) -> LabelModel:
     if not os.path.exists(place):
         raise storage_error(f"open_labels: '{place}' does not exist.", 2, place)
     return LabelModel(os.path.abspath(place))
+
+
+@identity.register
+def _identity(model: LabelModel) -> dict[str, Any]:
+    told = file_identity(model.path)
+    return told | {"opener": ["label_model", [told["path"]]]}
+
+
+opener("label_model")(LabelModel)
+
+
+@resumable("predict_labels")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    model = operand("the model", told["model"])
+    options = {name: told[name] for name in ("beam", "discount", "alpha")}
+    return model.predict, (operand("X", told["x"]), told["k"]), options | {"out": path}

@@ -9,6 +9,7 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, shape_text
 from .._output.parts import Part, PartsPlace
+from .._resume.identity import identity
 from .._runtime.arguments import real_number, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
@@ -41,6 +42,8 @@ Predicted.__module__ = "flagstone"
 class Predict(Routine[Predicted]):
     """The checked arguments of one call."""
 
+    operation = "predict_labels"
+
     def __init__(
         self, model: LabelModel, X: Any, k: int, *, beam: int = 10, discount: float = 1.0, alpha: float = 0.8,
         batch: int | None = None, out: Any = None, memory: Any = None,
@@ -58,7 +61,7 @@ class Predict(Routine[Predicted]):
         if model.gamma is not None:
             needed = beam = 1  # one path a tree
         self.raised = needed if needed > beam else 0
-        self.k, self.beam = k, max(beam, needed)
+        self.k, self.beam, self.discount, self.alpha = k, max(beam, needed), discount, alpha
         self.forest = (
             None if model.gamma is None
             else _core.PredictForestOptions(self.k, alpha, model.gamma, batch)
@@ -71,8 +74,8 @@ class Predict(Routine[Predicted]):
         shape, rows = (self.x.shape[0], self.k), _core.LABEL_ROWS
         dims = ["row", "rank"]
         parts = [
-            Part("labels", shape, (rows, self.k), dims, "int32"),
-            Part("scores", shape, (rows, self.k), dims, "float32"),
+            Part("labels", shape, (rows, self.k), dims, "int32", kept=True),
+            Part("scores", shape, (rows, self.k), dims, "float32", kept=True),
         ]
         about = {"routine": "predict_labels", "version": _core.__version__}
         self.place = PartsPlace(call, out, parts, np.dtype(np.float32), {"flagstone": about})
@@ -91,9 +94,22 @@ class Predict(Routine[Predicted]):
     def job(self, at: At) -> _core.PredictLabelsJob:
         """Return the job that writes labels and scores."""
         made: Any = at(self.place)
+        to = *made, self.place.checkpoint
         if self.forest is not None:
-            return _core.predict_forest_job(self.model._core, self.x.operand(), self.forest, *made)
-        return _core.predict_labels_job(self.model._core, self.x.operand(), self.options, *made)
+            return _core.predict_forest_job(self.model._core, self.x.operand(), self.forest, *to)
+        return _core.predict_labels_job(self.model._core, self.x.operand(), self.options, *to)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what decides the bits: no batch does."""
+        return {
+            "model": identity(self.model), "x": identity(self.x), "k": self.k, "beam": self.beam,
+            "discount": self.discount, "alpha": self.alpha,
+        }  # fmt: skip
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes: a value is looked for in each chunk that is reached, as 100 flops."""
+        reached = float(self.model.trees * self.beam * self.model.levels)
+        return 100 * reached * self.x.stored_values, float(self.model.nbytes + self.x.stored_bytes)
 
     def how(self, job: _core.PredictLabelsJob) -> How:
         """Say how many batches there are, and how often the model is read."""

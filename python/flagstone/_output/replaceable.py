@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array
@@ -145,9 +146,12 @@ def is_npy(place: str) -> bool:
 
 
 def check_apart(who: str, outs: Iterable[Any]) -> None:
-    """Refuse results of one call that would lie on, or inside, each other."""
+    """Refuse results of one call that would lie on, or inside, each other: the last one would be both.
+
+    Parts of one ndarray that have no element in common are places of their own.
+    """
     paths: list[str] = []
-    memory: list[np.ndarray[Any, Any]] = []
+    memory: list[NDArray[Any]] = []
     for out in outs:
         path = out.path if isinstance(out, Array) else out
         values = values_of(out) if isinstance(out, Array) else out
@@ -160,8 +164,16 @@ def check_apart(who: str, outs: Iterable[Any]) -> None:
                     )
             paths.append(place)
         elif isinstance(values, np.ndarray):
-            if any(np.may_share_memory(values, other) for other in memory):
+            if any(_shared(values, other) for other in memory):
                 raise ShapeError(
                     f"{who}: two results would go to the same memory; give each an array of its own."
                 )
             memory.append(values)
+
+
+_EFFORT = 1 << 20  # candidates that are looked at; what is open then counts as shared
+
+
+def _shared(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Say whether two arrays have an element in common, not only bounds: halves of columns have none."""
+    return bool(np.may_share_memory(one, other, max_work=_EFFORT))

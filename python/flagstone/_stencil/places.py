@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -14,26 +13,13 @@ from .. import _core
 from .._array.array import Array
 from .._output.parts import Part, PartsPlace
 from .._output.place import Place
+from .._output.replaceable import check_apart
 from .._runtime.call import Call
 from .._runtime.routine import At
 from .given.rows import result_chunks
 from .snapshots import AXES, Snapshot
 
 __all__ = ["Places"]
-
-
-def _check_apart(who: str, outs: Sequence[Any]) -> None:
-    """Refuse one place for two states: the one that is written last would be both."""
-    arrays = [one for one in outs if isinstance(one, np.ndarray)]
-    paths = [
-        os.path.realpath(one.path or "") if isinstance(one, Array) else os.path.realpath(one)
-        for one in outs
-        if isinstance(one, (str, os.PathLike)) or (isinstance(one, Array) and one.path)
-    ]
-    others = [id(one) for one in outs if isinstance(one, Array) and not one.path]
-    shared = any(np.may_share_memory(a, b) for a, b in itertools.combinations(arrays, 2))
-    if shared or len(set(paths)) < len(paths) or len(set(others)) < len(others):
-        raise ValueError(f"{who}: out is one place for two states; give each its own.")
 
 
 class Places:
@@ -68,7 +54,7 @@ class Places:
                         f"{', '.join(names)}, is needed."
                     )
                 outs = [out[name] for name in names]
-            _check_apart(call.who, outs)
+            check_apart(call.who, outs)
             self._single = [Place(call, shape, dtype, one, chunks) for one in outs]
             self.group = PartsPlace(call, None, parts, dtype, {}) if parts else None
         self.all: list[Any] = [*self._single, *([self.group] if self.group else [])]

@@ -12,7 +12,7 @@ from .. import _core
 from .._array.array import shape_text
 from .._expression.expression import Expression, as_expression
 from .._expression.program import ordered
-from .given.arguments import held_in
+from .given.arguments import held_in, shown
 from .given.operands import StepField
 from .given.weights import checked_offset
 from .kernel.machine_code import loop_code
@@ -82,10 +82,12 @@ def branched(who: str, call: Callable[[], Any]) -> Any:
 
 def next_value(who: str, answer: Any, dtype: np.dtype[Any]) -> Expression:
     """Return what a kernel made of a field's point as an expression; refuse what the field cannot be."""
-    if isinstance(answer, (int, float, complex, np.number, np.bool_)):
+    if isinstance(answer, (int, float, complex, np.generic, np.ndarray)) and np.ndim(answer) == 0:
         held = held_in(np.asarray(answer), dtype)
         if held is None:
-            raise TypeError(f"{who}: the kernel returned {answer!r}; a number of {dtype.name} is needed.")
+            raise TypeError(
+                f"{who}: the kernel returned {shown(answer)}; a number of {dtype.name} is needed."
+            )
         answer = held
     value = as_expression(answer, who)
     if value.dtype.kind == "c" and dtype.kind != "c":

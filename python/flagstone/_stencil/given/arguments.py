@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from ..._expression.reductions import Reduced
 from ..._runtime.arguments import unmasked
 
 __all__ = [
+    "all_held",
     "check_field",
     "extents",
     "field_number",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _MOST_SHOWN = 60  # characters
+_STRETCH = 1 << 16  # values that are looked at together
 
 
 def shown(given: Any) -> str:
@@ -121,9 +124,19 @@ def series_of(who: str, given: Any, steps: int, dtype: np.dtype[Any]) -> NDArray
     return held
 
 
+def all_held(values: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    """Say whether another dtype holds all values; looks at them a stretch at a time, copies none for long."""
+    flags: Any = ["external_loop", "buffered", "zerosize_ok"]
+    with np.nditer(values, flags, buffersize=_STRETCH) as stretches:
+        return all(held_in(np.asarray(one), dtype) is not None for one in stretches)
+
+
 def held_in(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
     """Return values in another dtype; None: some are cut off, wrap around or become infinite there."""
-    if values.dtype.kind == "c" and dtype.kind != "c":
+    if values.dtype.kind == "O":  # whole numbers beyond 64 bits
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            values = values.astype(np.float64)
+    if values.dtype.kind not in "biufc" or (values.dtype.kind == "c" and dtype.kind != "c"):
         return None
     if dtype.kind in "iu" and values.size:
         if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.trunc(values))).all():

@@ -18,12 +18,11 @@ from ..._expression.reductions import Reduced
 from ..._lazy.places import broadcast_to
 from ..._runtime.arguments import unmasked
 from ..._runtime.call import Call
-from .arguments import check_field, held_in, shown
+from .arguments import all_held, check_field, shown
 
 __all__ = ["StepField", "coefficient", "field_names", "given_states", "operand", "several"]
 
 _KINDS = "iufc"
-_LOOKED = 1 << 16  # values at a time
 _NAME = re.compile(r"(?!(snapshots|traces|reductions)$)[A-Za-z][A-Za-z0-9_]*")  # beside these in a group
 
 
@@ -102,17 +101,14 @@ def operand(call: Call, given: Any, name: str) -> Operand:
 
 
 def _check_held(who: str, name: str, given: Any, own: np.dtype[Any], dtype: np.dtype[Any]) -> None:
-    """Refuse what a field cuts off, wraps around or makes infinite, by values that are in memory."""
+    """Refuse what the field cuts off, wraps around or makes infinite, by its values where they are in memory.
+
+    Of what is not, by its dtype, where the field is one of integers; nothing is read for that.
+    """
     if np.can_cast(own, dtype, "safe"):
         return
-    if isinstance(given, (Array, Expression, Reduced)):
-        held = dtype.kind not in "iu"
-    else:  # in pieces: a coefficient may be as large as the field
-        pieces = np.nditer(
-            np.asarray(given), ["external_loop", "buffered", "zerosize_ok"], buffersize=_LOOKED
-        )
-        held = all(held_in(np.asarray(piece), dtype) is not None for piece in pieces)
-    if not held:
+    stored = isinstance(given, (Array, Expression, Reduced))
+    if dtype.kind in "iu" if stored else not all_held(np.asarray(given), dtype):
         raise TypeError(
             f"{who}: {name} is {own.name} and the field {dtype.name}, which does not hold all of it; give it "
             f"as {dtype.name} (.astype)."

@@ -26,7 +26,7 @@ StoredLloyd::StoredLloyd(Graph& graph, const PointsInput& x, Index k, const Lloy
       source_(make_source(x)),
       kept_(graph.charge(40 * static_cast<std::uint64_t>(k) + 32 * static_cast<std::uint64_t>(x.cols()))),
       centres_(graph, k, x.cols(), layout_of(x), step ? *step : block_rows(k, x.cols(), layout_of(x))),
-      moves_(k, x.cols(), source_->panels, source_->shifts(), options),
+      moves_(*source_, k, options),
       options_(options) {
   const Shape state{source_->rows, state_width};
   to_.state = chosen() ? graph.allocate(state, Dtype::float64)

@@ -169,6 +169,7 @@ class DenseSource final : public Source {
  public:
   DenseSource(const PointsInput& x, std::shared_ptr<const DensePanels> cut) : x_(x), panels_(std::move(cut)) {
     rows = panels_->rows(), cols = panels_->cols(), panels = panels_->count(), step = panels_->step;
+    asked = x.asked;
   }
 
   void assign(Graph& graph, const Assignment& pass) const override {

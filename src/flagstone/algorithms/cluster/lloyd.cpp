@@ -25,7 +25,7 @@ class Iterations {
         k_(centres.shape()[0]),
         d_(centres.shape()[1]),
         centres_(graph, centres),
-        moves_(k_, d_, points.panels, points.shifts(), options),
+        moves_(points, k_, options),
         totals_(graph.allocate({1, k_ + 3}, Dtype::float64)) {
     if (!updates) return;
     sums_ = graph.allocate({k_, d_}, Dtype::float64);
@@ -88,13 +88,18 @@ class Iterations {
 
 }  // namespace
 
-CentreMoves::CentreMoves(Index k, Index d, Index panels, bool shifts, const LloydOptions& options)
-    : k_(k), d_(d), panels_(panels), shifts_(shifts), options_(options) {}
+CentreMoves::CentreMoves(const Source& points, Index k, const LloydOptions& options)
+    : k_(k),
+      d_(points.cols),
+      panels_(points.panels),
+      shifts_(points.shifts()),
+      who_(points.asked.who),
+      options_(options) {}
 
 void CentreMoves::begin(const double* totals, std::span<const Far> offered) {
   weights_.assign(totals, totals + k_);
   all_ = std::accumulate(weights_.begin(), weights_.end(), 0.0);
-  if (!(all_ > 0)) throw NumericalError("kmeans: all weights are zero; a positive one is needed.");
+  check_pass(who_, all_, totals[k_ + static_cast<Index>(Total::inertia)]);
   spread_ = totals[k_ + static_cast<Index>(Total::spread)];
   mean_.assign(static_cast<std::size_t>(d_), 0.0), shift_ = mean_;
   change_ = noise_ = 0;
@@ -177,15 +182,15 @@ double CentreMoves::least_move() const {
   return options_.tol * std::max(0.0, spread_ / all_ - beside) / static_cast<double>(d_);
 }
 
-void check_inertia(double inertia) {
+void check_pass(const std::string& who, double weight, double inertia) {
+  if (!(weight > 0)) throw NumericalError(who + ": all weights are zero; a positive one is needed.");
   if (!std::isfinite(inertia))
-    throw NumericalError("kmeans: squares of distances are beyond float64; divide the points by their largest value.");
+    throw NumericalError(who + ": squares of distances are beyond float64; divide the points by their largest value.");
 }
 
 void take_totals(Progress& progress, const double* totals, Index k) {
   progress.weights.assign(totals, totals + k);
   progress.inertia = totals[k + static_cast<Index>(Total::inertia)];
-  check_inertia(progress.inertia);
 }
 
 void list_progress(StateParts& parts, Progress& progress) {

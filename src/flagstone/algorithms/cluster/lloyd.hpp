@@ -27,14 +27,14 @@ struct Progress {
 /// in their order, so that each sum over centres is the same.
 class CentreMoves {
  public:
-  /// Of k centres; `panels`: of the points, whose sums round; `shifts`: spreads are those about the mean of centres.
-  CentreMoves(Index k, Index d, Index panels, bool shifts, const LloydOptions& options);
+  /// Of k centres. The points, in whose panels sums round, may go before this does.
+  CentreMoves(const Source& points, Index k, const LloydOptions& options);
   /// One cluster takes a point of another.
   struct Refill {
     Index row, from, to;
     double weight;
   };
-  /// After a pass: its totals (1 x (k + 3)), and the points that it offers.
+  /// After a pass: its totals (1 x (k + 3)), and the points that it offers. NumericalError: there is no mean of these.
   void begin(const double* totals, std::span<const Far> offered);
   const std::vector<Refill>& refills() const { return refills_; }
   /// Of centres [first, first + rows): their sums as they were added, and where they stand.
@@ -50,7 +50,8 @@ class CentreMoves {
   double least_move() const;
 
   Index k_, d_, panels_;
-  bool shifts_;
+  bool shifts_;  // spreads are those about the mean of centres
+  std::string who_;
   LloydOptions options_;
   std::vector<double> weights_;  // of clusters, once they are refilled
   std::vector<Refill> refills_;
@@ -64,13 +65,15 @@ class CentreMoves {
 /// does this twice has two.
 Progress lloyd(Graph& graph, const Source& points, const Array& centres, const LloydOptions& options, Stages& stages,
                const std::string& name = "lloyd");
-/// One more pass: labels (m int32; empty: not wanted) of these centres, and what belongs to them.
+/// One more pass: labels (m int32; empty: not wanted) of these centres, and what belongs to them; an inertia beyond
+/// float64 is infinite.
 void label(Graph& graph, const Source& points, const Array& centres, bool unit, const Array& labels,
            Progress& progress);
-/// What is saved of it.
-/// Weights and inertia of a pass; NumericalError where squares leave float64's range.
+/// Weights and inertia of a pass.
 void take_totals(Progress& progress, const double* totals, Index k);
-void check_inertia(double inertia);
+/// NumericalError where there are no means of points of such weights and Σ w ‖x - c‖².
+void check_pass(const std::string& who, double weight, double inertia);
+/// What is saved of it.
 void list_progress(StateParts& parts, Progress& progress);
 /// Iterations that a plan counts, of those that are allowed.
 Index planned_iterations(const LloydOptions& options);

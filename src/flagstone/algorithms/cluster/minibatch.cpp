@@ -80,7 +80,6 @@ class Batches {
     double all = 0, along = 0, length = 0;
     for (Index j = 0; j < k_; ++j) progress.weights[static_cast<std::size_t>(j)] += totals[j], all += totals[j];
     progress.inertia += totals[k_ + static_cast<Index>(Total::inertia)];
-    check_inertia(progress.inertia);
     progress.decided += totals[k_ + static_cast<Index>(Total::decided)];
     for (Index l = 0; l < d_; ++l) {
       double sum = 0, shift = 0;
@@ -111,7 +110,7 @@ class Batches {
   /// inertia, as the batches met it, fell by less than tol of itself.
   void finish(Progress& progress) {
     const double all = std::accumulate(progress.weights.begin(), progress.weights.end(), 0.0);
-    if (!(all > 0)) throw NumericalError("kmeans: all weights are zero; a positive one is needed.");
+    check_pass(points_.asked.who, all, progress.inertia);
     double mean = 0, change = 0;
     for (const double sum : mean_) mean += (sum / all) * (sum / all);
     if (progress.least_move < 0)

@@ -40,10 +40,11 @@ double Weights::at(Index i) const {
 }
 
 void count_point(const PassTiles& to, Index row, double weight, Index label, double square, double spread) {
+  if (!(weight > 0)) return;  // nor does it count where its square is infinite
   to.totals[label] += weight;
   to.total(Total::inertia) += weight * square;
   to.total(Total::spread) += weight * spread;
-  if (weight > 0) to.offer({square, static_cast<double>(row), static_cast<double>(label), weight});
+  to.offer({square, static_cast<double>(row), static_cast<double>(label), weight});
 }
 
 void draw_points(const DrawTiles& to, Index n, const std::int32_t* labels, const double* squares, Index base,

@@ -117,7 +117,7 @@ Array completed(Graph& graph, const Source& points, const Draws& draws, Index k)
   const Index d = draws.candidates().shape()[1];
   Array centres = graph.allocate({k, d}, Dtype::float64);
   if (graph.planning()) return points_of(graph, points, centres);
-  if (draws.count() == 0) throw NumericalError("kmeans: all weights are zero; a positive one is needed.");
+  if (draws.count() == 0) throw NumericalError(points.asked.who + ": all weights are zero; a positive one is needed.");
   for (Index j = 0; j < k; ++j)
     std::copy_n(numbers(draws.candidates()) + j % draws.count() * d, d, numbers(centres) + j * d);
   return points_of(graph, points, centres);

@@ -66,7 +66,8 @@ class Source {
  public:
   virtual ~Source() = default;
   Index rows = 0, cols = 0, panels = 0;
-  Index step = 1;                // rows of a panel
+  Index step = 1;  // rows of a panel
+  Asked asked;
   std::optional<Subspace> onto;  // centres stay in it
 
   /// One read of the points, 2 m d k flops.

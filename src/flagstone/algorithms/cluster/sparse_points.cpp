@@ -125,7 +125,7 @@ class SparseSource final : public Source {
  public:
   explicit SparseSource(const PointsInput& x) : x_(x), a_(*x.sparse) {
     rows = a_.matrix.rows, cols = a_.matrix.cols, panels = static_cast<Index>(a_.panels.size());
-    step = a_.panel_rows(), onto = x.onto;
+    step = a_.panel_rows(), onto = x.onto, asked = x.asked;
   }
 
   void assign(Graph& graph, const Assignment& pass) const override {

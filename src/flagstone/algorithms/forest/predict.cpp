@@ -75,19 +75,13 @@ class Predicting {
         model_(model),
         x_(x),
         options_(options),
-        labels_(labels),
-        scores_(scores),
+        results_(graph, labels, scores, options.checkpoint),
         candidates_(std::min(model->labels, model->trees * model->most_leaf)),
         held_(graph.charge(model->held_bytes())) {}
 
   void add(labels::PredictNotes& notes) {
     notes.batch = batch_rows();
-    const auto batches = labels::batches_of(graph_, x_.stored, notes.batch);
-    const auto side_by_side = static_cast<std::size_t>(std::max(1, graph_.workers()));
-    notes.batches = static_cast<Index>(batches.size());
-    for (std::size_t first = 0; first < batches.size(); first += side_by_side, ++notes.groups)
-      add_group(std::span(batches).subspan(first, std::min(side_by_side, batches.size() - first)));
-    graph_.barrier();
+    results_.add(x_.stored, notes, [this](Batches batches) { add_group(batches); });
   }
 
  private:
@@ -176,8 +170,8 @@ class Predicting {
   void choose(const CsrPanelRange& batch, const Array& found) {
     const Box rows{{batch.row, 0}, {batch.row_end - batch.row, options_.k}};
     add_task("best_labels",
-             {last(read({found, whole(found.shape())})), once(write({labels_, rows})), once(write({scores_, rows})),
-              scratch(8 * static_cast<std::size_t>(candidates_))},
+             {last(read({found, whole(found.shape())})), once(write({results_.labels(), rows})),
+              once(write({results_.scores(), rows})), scratch(8 * static_cast<std::size_t>(candidates_))},
              choosing(batch, 0), static_cast<double>(candidates_));
   }
 
@@ -185,7 +179,7 @@ class Predicting {
   std::shared_ptr<const Model> model_;
   const sparse::CsrOperand& x_;
   const PredictForestOptions& options_;
-  const Array &labels_, &scores_;
+  labels::PredictResults results_;
   Index candidates_;
   Charge held_;
 };

@@ -10,6 +10,7 @@ struct PredictForestOptions {
   double alpha = 0.8, gamma = 30;  // alpha: what leaves count; the rest is the means'
   Index batch = 0;                 // points; 0: as many as the memory holds
   std::string who = "predict";
+  std::shared_ptr<Checkpoint> checkpoint = {};  // as of label trees
 };
 
 /// ShapeError: k or columns do not fit.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <utility>
 
 #include "flagstone/algorithms/labels/level_pass.hpp"
 #include "flagstone/base/bytes.hpp"
@@ -16,7 +16,7 @@ constexpr Index most_batch = 8192;  // more points share little more of a model
 /// Scores of the leaves' labels to the best labels.
 struct BestLabels final : BestTask {
   void run(std::span<const Tile> tiles) const override;
-  float told(float sum, float most, bool there) const;
+  float told(float sum) const;
   std::shared_ptr<const Model> model;
   Index beam = 0, rows = 0;
   bool starts = false;  // the root is the leaf: nothing was reached before
@@ -35,37 +35,26 @@ void BestLabels::run(std::span<const Tile> tiles) const {
   std::vector<std::int32_t> touched;
   touched.reserve(static_cast<std::size_t>(std::min(model->labels, slots * model->most_leaf)));
   kernel::LabelSums best(sums, touched);
-  const bool alone = model->trees == 1;  // nothing is added up: s itself ranks
   for (Index i = 0; i < rows; ++i) {
-    const auto each_leaf = [&](auto&& use) {
-      for (Index slot = 0; slot < slots; slot += starts ? beam : 1) {
-        const std::int32_t node = reached ? reached[i * slots + slot].node : 0;
-        const auto& leaves = model->leaves[static_cast<std::size_t>(slot / beam)];
-        if (node < 0 || std::cmp_greater_equal(node, leaves.size())) continue;
-        const auto [first, n] = leaves[static_cast<std::size_t>(node)];
-        use(scores.as<const float>() + (i * slots + slot) * model->most_leaf, n,
-            model->label_at.data() + slot / beam * model->labels + first);
-      }
-    };
-    float most = -std::numeric_limits<float>::max();
-    each_leaf([&](const float* from, std::int32_t n, const std::int32_t*) {
-      for (std::int32_t j = 0; j < n; ++j) most = std::max(most, from[j]);
-    });
-    each_leaf([&](const float* from, std::int32_t n, const std::int32_t* labels) {
-      for (std::int32_t j = 0; j < n; ++j) best.add(labels[j], alone ? from[j] : std::exp(from[j] - most));
-    });
+    for (Index slot = 0; slot < slots; slot += starts ? beam : 1) {
+      const std::int32_t node = reached ? reached[i * slots + slot].node : 0;
+      const auto& leaves = model->leaves[static_cast<std::size_t>(slot / beam)];
+      if (node < 0 || std::cmp_greater_equal(node, leaves.size())) continue;
+      const auto [first, n] = leaves[static_cast<std::size_t>(node)];
+      const auto* from = scores.as<const float>() + (i * slots + slot) * model->most_leaf;
+      const std::int32_t* labels = model->label_at.data() + slot / beam * model->labels + first;
+      for (std::int32_t j = 0; j < n; ++j) best.add(labels[j], from[j]);
+    }
     auto* found = reinterpret_cast<float*>(scores_to.data + i * scores_to.strides[0]);
     const Index there = best.take(k, reinterpret_cast<std::int32_t*>(labels_to.data + i * labels_to.strides[0]), found);
-    for (Index j = 0; j < k; ++j) found[j] = told(found[j], most, j < there);
+    for (Index j = 0; j < k; ++j) found[j] = j < there ? told(found[j]) : 0;
   }
 }
 
-/// A sum as a score: relative to the largest s, where several trees are added up, so that none is beyond float32.
-float BestLabels::told(float sum, float most, bool there) const {
-  if (!there) return 0;
+/// log Σ exp s over the trees as a score: the mean of what each gives.
+float BestLabels::told(float sum) const {
   const auto trees = static_cast<float>(model->trees);
-  if (model->exponential) return model->trees == 1 ? std::exp(sum) : std::exp(most) * sum / trees;
-  return model->trees == 1 ? sum : most + std::log(sum / trees);
+  return model->exponential ? std::exp(sum) / trees : sum - std::log(trees);
 }
 
 class Predicting {
@@ -76,18 +65,12 @@ class Predicting {
         model_(model),
         x_(x),
         options_(options),
-        labels_(labels),
-        scores_(scores),
+        results_(graph, labels, scores, options.checkpoint),
         held_(graph.charge(model->held_bytes())) {}
 
   void add(PredictNotes& notes) {
     notes.batch = batch_rows();
-    const auto batches = batches_of(graph_, x_.stored, notes.batch);
-    const auto side_by_side = static_cast<std::size_t>(std::max(1, graph_.workers()));
-    notes.batches = static_cast<Index>(batches.size());
-    for (std::size_t first = 0; first < batches.size(); first += side_by_side, ++notes.groups)
-      add_group(std::span(batches).subspan(first, std::min(side_by_side, batches.size() - first)));
-    graph_.barrier();
+    results_.add(x_.stored, notes, [this](std::span<const CsrPanelRange> batches) { add_group(batches); });
   }
 
  private:
@@ -144,8 +127,8 @@ class Predicting {
     const Box rows{{batch.row, 0}, {value->rows, options_.k}};
     TaskSpec task;
     task.name = "best_labels";
-    task.accesses = {last(read({scores, whole(scores.shape())})), once(write({labels_, rows})),
-                     once(write({scores_, rows}))};
+    task.accesses = {last(read({scores, whole(scores.shape())})), once(write({results_.labels(), rows})),
+                     once(write({results_.scores(), rows}))};
     if (!value->starts) task.accesses.push_back(last(read({reached, whole(reached.shape())})));
     const auto touched = std::min(model_->labels, slots() * model_->most_leaf);
     task.accesses.push_back(scratch(static_cast<std::size_t>(model_->labels + 2 * touched) * 4 + 64));
@@ -160,11 +143,40 @@ class Predicting {
   std::shared_ptr<const Model> model_;
   const sparse::CsrOperand& x_;
   const PredictLabelsOptions& options_;
-  const Array &labels_, &scores_;
+  PredictResults results_;
   Charge held_;
 };
 
 }  // namespace
+
+PredictResults::PredictResults(Graph& graph, const Array& labels, const Array& scores,
+                               std::shared_ptr<Checkpoint> checkpoint)
+    : graph_(graph),
+      labels_(labels),
+      scores_(scores),
+      batch_before_(Stages::begun_before<std::vector<Index>>(graph.planning() ? nullptr : checkpoint.get(), "batch")),
+      stages_(graph, std::move(checkpoint)),
+      labels_done_(stages_, labels, {result_rows, labels.shape()[1]}, "labels"),
+      scores_done_(stages_, scores, {result_rows, labels.shape()[1]}, "scores") {}
+
+void PredictResults::add(const CsrMatrix& points, PredictNotes& notes,
+                         const std::function<void(std::span<const CsrPanelRange>)>& add_group) {
+  if (batch_before_) notes.batch = std::min(notes.batch, batch_before_->front());
+  stages_.begun_with("batch", std::vector<Index>{notes.batch});
+  auto batches = batches_of(graph_, points, notes.batch);
+  std::erase_if(batches, [&](const CsrPanelRange& batch) {
+    return labels_done_.holds(rows(batch)) && scores_done_.holds(rows(batch));
+  });
+  const auto side_by_side = static_cast<std::size_t>(std::max(1, graph_.workers()));
+  notes.batches = static_cast<Index>(batches.size());
+  for (std::size_t first = 0; first < batches.size(); first += side_by_side, ++notes.groups) {
+    const auto group = std::span(batches).subspan(first, std::min(side_by_side, batches.size() - first));
+    add_group(group);
+    for (const CsrPanelRange& batch : group) labels_done_.finish(rows(batch)), scores_done_.finish(rows(batch));
+    if (first + group.size() < batches.size()) stages_.offer();
+  }
+  graph_.barrier();
+}
 
 void check_predict(const Model& model, const sparse::CsrOperand& x, const PredictLabelsOptions& options) {
   const std::string given = options.who + ": ";

@@ -227,14 +227,6 @@ void move_in_all_words(Graph& graph, const cluster::PointsInput& points, const A
   made.placed.push_back({"centers", "memory", bytes});
 }
 
-/// Refuses counts so small that thresholds, of 1 at least, leave no document anything.
-void check_some(const Corpus& corpus, const Array& weights) {
-  const auto* there = elements<std::uint8_t>(weights);
-  if (std::any_of(there, there + corpus.rows(), [](std::uint8_t one) { return one > 0; })) return;
-  throw ShapeError("topics: counts of a document add up to " + std::to_string(corpus.average()) +
-                   " on average and no word comes to 1 when rounded; multiply them (X * 100).");
-}
-
 }  // namespace
 
 void list_parts(StateParts& parts, Clusters& clusters) {
@@ -280,7 +272,6 @@ Clusters find_clusters(Graph& graph, const Corpus& corpus, const Array& threshol
   const Array weights = graph.allocate({corpus.rows()}, Dtype::uint8);
   cluster::PointsInput points = points_of(b, weights);
   points.onto = subspace_of(graph, b, found.vectors, weights, options.where.projection, made.placed);
-  if (!graph.planning()) check_some(corpus, weights);
   const cluster::LloydOptions lloyds{options.projected_iterations, 0};
   cluster::Progress progress;
   const Array centres = stages.once(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "flagstone/algorithms/sparse/folds.hpp"
 #include "flagstone/algorithms/topics/panel_pass.hpp"
@@ -45,6 +46,13 @@ double threshold_of(std::span<const std::int32_t> counts, Index rank, Index equa
     z = next;
   }
   return static_cast<double>(z);
+}
+
+/// Refuses counts so small that thresholds, of 1 at least, leave no document anything.
+void check_some(std::span<const double> greatest, double average) {
+  if (std::any_of(greatest.begin(), greatest.end(), [](double a) { return std::floor(a + 0.5) >= 1; })) return;
+  throw ShapeError("topics: counts of a document add up to " + std::to_string(average) +
+                   " on average and no word comes to 1 when rounded; multiply them (X * 100).");
 }
 
 }  // namespace
@@ -121,6 +129,7 @@ Array Corpus::find_thresholds(Graph& graph, const IsleOptions& options) const {
   if (!graph.planning()) {
     std::fill_n(elements<double>(made), words(), 1.0);
     const auto* greatest = elements<double>(most);
+    check_some({greatest, size}, average_);
     for (Index w = 0; w < words(); ++w) {
       const double top = std::floor(greatest[w] + 0.5);
       if (!(top >= 2) || greatest[words() + w] < static_cast<double>(rank)) continue;

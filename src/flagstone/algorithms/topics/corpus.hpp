@@ -35,7 +35,8 @@ class Corpus {
 
   /// A = average c / length, in float64.
   sparse::CsrOperand frequencies() const { return seen(lengths_, {}); }
-  /// ζ of each word (1 x V float64 in memory): two reads, the second where a word is frequent enough.
+  /// ζ of each word (1 x V float64 in memory): two reads, the second where a word is frequent enough. ShapeError after
+  /// the first where no word is.
   Array find_thresholds(Graph& graph, const IsleOptions& options) const;
   /// B: √ζ where A, rounded, is at least ζ, else 0; of documents whose length is infinite nothing.
   sparse::CsrOperand thresholded(Graph& graph, const Array& thresholds, const Array& lengths) const;

@@ -1,6 +1,7 @@
 #pragma once
 // The best nodes of a level, and the best labels of a forest.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -29,7 +30,8 @@ struct Descent {
 /// which nodes come, the same ones stay.
 void enter(Reached* beam, Index width, Reached one);
 
-/// Scores of labels, added up and given away best first.
+/// Scores of labels, each log Σ exp s over those that it is given, so that none is lost however far apart they are;
+/// given away best first.
 class LabelSums {
  public:
   static constexpr float untouched = -std::numeric_limits<float>::infinity();
@@ -37,10 +39,11 @@ class LabelSums {
   LabelSums(float* sums, std::vector<std::int32_t>& touched) : sums_(sums), touched_(touched) {}
   void add(std::int32_t label, float score) {
     const float own = std::max(score, -std::numeric_limits<float>::max());
-    if (sums_[label] == untouched)
-      touched_.push_back(label), sums_[label] = own;
+    float& sum = sums_[label];
+    if (sum == untouched)
+      touched_.push_back(label), sum = own;
     else
-      sums_[label] += own;
+      sum = std::max(sum, own) + std::log1p(std::exp(-std::abs(sum - own)));
   }
   /// labels, scores: the k best sums; then -1 and `untouched`. Ties by number. Returns how many there are.
   Index take(Index k, std::int32_t* labels, float* scores);

@@ -226,20 +226,27 @@ TEST(LabelSums, AreThoseOfAMap) {
   std::vector<std::int32_t> touched;
   LabelSums best(sums.data(), touched);
   for (const int entries : {0, 2, 200}) {
-    std::map<std::int32_t, float> expected;
+    std::map<std::int32_t, double> shares;  // Σ exp s, in range of float64 alone
     for (int e = 0; e < entries; ++e) {
       const auto label = static_cast<std::int32_t>(random() % 50);
-      const float score = static_cast<float>(random() % 3) - 1;  // 0 and less are scores, too
-      best.add(label, score), expected[label] += score;
+      const float score = 50 - 100 * static_cast<float>(random() % 4) - static_cast<float>(random() % 2048) * 0x1p-10F;
+      best.add(label, score), shares[label] += std::exp(static_cast<double>(score));
     }
-    std::vector<std::int32_t> labels(6);
-    std::vector<float> scores(6);
-    const Index found = best.take(6, labels.data(), scores.data());
-    const auto wanted = reference::best_sums(expected, 6);
+    std::map<std::int32_t, float> expected;
+    for (const auto& [label, share] : shares) expected[label] = static_cast<float>(std::log(share));
+    std::vector<std::int32_t> labels(40);
+    std::vector<float> scores(40);
+    const Index found = best.take(40, labels.data(), scores.data());
+    const auto wanted = reference::best_sums(expected, 40);
     EXPECT_EQ(found, static_cast<Index>(wanted.size()));
-    for (std::size_t j = 0; j < 6; ++j) {
-      EXPECT_EQ(labels[j], j < wanted.size() ? wanted[j].first : -1);
-      EXPECT_EQ(scores[j], j < wanted.size() ? wanted[j].second : LabelSums::untouched);
+    for (std::size_t j = 0; j < 40; ++j) {
+      if (j >= wanted.size()) {
+        EXPECT_EQ(labels[j], -1);
+        EXPECT_EQ(scores[j], LabelSums::untouched);
+        continue;
+      }
+      EXPECT_NEAR(scores[j], wanted[j].second, 12 * 0x1p-16);  // half a unit of numbers below 512, a dozen times
+      EXPECT_NEAR(scores[j], expected[labels[j]], 12 * 0x1p-16);
     }
   }
 }
