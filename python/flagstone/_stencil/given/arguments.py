@@ -14,13 +14,12 @@ from ..._array.array import Array, shape_text
 from ..._errors.classes import ShapeError
 from ..._expression.expression import Expression
 from ..._expression.reductions import Reduced
-from ..._runtime.arguments import unmasked
+from ..._runtime.arguments import held_in, unmasked
 
 __all__ = [
     "check_field",
     "extents",
     "field_number",
-    "held_in",
     "listed",
     "number",
     "point_in",
@@ -119,23 +118,6 @@ def series_of(who: str, given: Any, steps: int, dtype: np.dtype[Any]) -> NDArray
             "field can have."
         )
     return held
-
-
-def held_in(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
-    """Return values in another dtype; None: some are cut off, wrap around or become infinite there."""
-    if values.dtype.kind == "c" and dtype.kind != "c":
-        return None
-    if dtype.kind in "iu" and values.size:
-        if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.trunc(values))).all():
-            return None
-        info = np.iinfo(dtype)  # in whole numbers of Python: a float may be just beyond
-        if not info.min <= int(values.min()) <= int(values.max()) <= info.max:
-            return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        made = np.asarray(values.astype(dtype), order="C")
-    if dtype.kind in "fc" and np.isinf(made).sum() > np.isinf(values).sum():
-        return None
-    return made
 
 
 def point_in(

@@ -16,9 +16,9 @@ from ..._expression.expression import Expression, as_expression, cast
 from ..._expression.operand import as_array, lazy_operand
 from ..._expression.reductions import Reduced
 from ..._lazy.places import broadcast_to
-from ..._runtime.arguments import unmasked
+from ..._runtime.arguments import held_in, unmasked
 from ..._runtime.call import Call
-from .arguments import check_field, held_in, shown
+from .arguments import check_field, shown
 
 __all__ = ["StepField", "coefficient", "field_names", "given_states", "operand", "several"]
 
