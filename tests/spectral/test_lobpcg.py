@@ -80,7 +80,9 @@ def test_starts_near_the_null_space(begun, preconditioned):
     rng = np.random.default_rng(0)
     weights = 10.0 ** rng.uniform(-2, 2, 900)
     ends = rng.integers(0, 300, (2, 900))
-    graph = sp.coo_array((weights, ends), (300, 300)) + sp.diags_array(np.ones(299), offsets=1, shape=(300, 300))
+    graph = sp.coo_array((weights, ends), (300, 300)) + sp.diags_array(
+        np.ones(299), offsets=1, shape=(300, 300)
+    )
     a = sp.csr_array(sp.csgraph.laplacian(sp.csr_array(graph + graph.T)))
     values, vectors = np.linalg.eigh(a.toarray())
     solve = spla.splu(sp.csc_array(a + 1e-6 * sp.eye_array(300))).solve

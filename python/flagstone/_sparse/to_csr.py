@@ -17,15 +17,15 @@ from .._runtime.streaming import STEP, Block, Reported, ahead
 from .._scratch import scratch
 from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
-from .builder import CsrBuilder, csr_parts, from_blocks, value_dtype
+from .builder import CsrBuilder, csr_parts, value_dtype, writer_bytes
 from .external_sort import Triplets, Work, build_csr, bytes_held, piece_bytes
 from .index import as_slice
-from .row_blocks import row_blocks
+from .row_blocks import row_blocks, rows_bytes
 from .validation import check_columns, check_listed
 
 __all__ = [
     "all_elements", "by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes", "looked_bytes",
-    "own_rows", "sparse_by_rows", "to_csr", "unfolded",
+    "own_bytes", "own_rows", "sparse_by_rows", "to_csr", "unfolded",
 ]  # fmt: skip
 
 _SMALL = 1 << 20  # bytes of dense rows that are looked through at a time
@@ -245,10 +245,23 @@ def own_rows(call: Call, X: SparseArray) -> SparseArray:
     """
     if X._rows is None:
         return X
+    place = scratch.Result(scratch.prepare(call.runtime.scratch), "rows")
+    with whole_or_nothing(place):
+        kept = value_dtype(X.dtype, call.who)
+        builder = CsrBuilder(
+            call, place.path, X.shape[1], kept, False, beside=rows_bytes(X), narrow=True,
+            entries=X.stored_values,
+        )  # fmt: skip
+        with whole_or_nothing(builder):
+            for _, pointers, columns, values in row_blocks(call, X, fixed=builder.bytes):
+                builder.append(pointers, columns, values)
+            matrix = builder.publish()
+    place.tie(matrix)
+    return matrix
 
-    def blocks() -> Iterator[Any]:
-        yield np.empty(0, X.dtype), np.empty(0, np.int64), np.zeros(1, np.int64), X.shape[1]
-        for _, pointers, columns, values in row_blocks(call, X):
-            yield values, columns, pointers, X.shape[1]
 
-    return from_blocks(blocks(), dtype=X.dtype)
+def own_bytes(X: SparseArray) -> int:
+    """Return what `own_rows` holds at least."""
+    if X._rows is None:
+        return 0
+    return rows_bytes(X) + writer_bytes(X.shape[1], value_dtype(X.dtype, "rows"), X.stored_values)
