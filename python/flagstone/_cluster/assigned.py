@@ -16,6 +16,7 @@ from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .._sparse.array import SparseArray
+from .._sparse.to_csr import is_choice
 from .points import points_of, weights_of
 
 __all__ = ["Assigned", "distances", "inertia", "labels"]
@@ -60,7 +61,7 @@ class Assigned(Routine[Any]):
             return _core.query_rows(self.y.dense.core, self.y.dense.transposed), across
         rows = _core.label_rows(self.input)
         fits = min(across, _TILE // (8 * rows))
-        if self.y.sparse is not None and self.y.sparse._rows is not None:
+        if is_choice(self.y.sparse):
             fits = min(fits, _HELD // (8 * self.y.shape[0]))
         return rows, max(1, fits)
 

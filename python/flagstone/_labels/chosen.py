@@ -11,8 +11,7 @@ from .._errors.classes import Error
 from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import Routine
-from .._sparse.array import SparseArray
-from .._sparse.to_csr import own_bytes, own_rows, sparse_by_rows
+from .._sparse.to_csr import all_rows, is_choice, is_view, own_bytes, own_rows, sparse_by_rows
 
 __all__ = ["AfterCopies", "of_rows"]
 
@@ -29,9 +28,9 @@ class AfterCopies(Generic[R]):
         self, call: Call, prepare: Callable[..., Routine[R]], operands: list[Any], names: list[str]
     ) -> None:
         self.call, self.prepare, self.operands = call, prepare, operands
-        self.chosen = [one for one in operands if _is_choice(one)]
-        self.names = " and ".join(name for name, one in zip(names, operands, strict=True) if _is_choice(one))
-        whole = [_whole(one) for one in operands]
+        self.chosen = [one for one in operands if is_choice(one)]
+        self.names = " and ".join(name for name, one in zip(names, operands, strict=True) if is_choice(one))
+        whole = [all_rows(one) for one in operands]
         alike = len({_height(one) for one in whole}) == 1
         self.whole = prepare(*whole) if alike else None  # which checks the other arguments, too
 
@@ -66,35 +65,17 @@ class AfterCopies(Generic[R]):
         return made.run()
 
     def _own(self, one: Any) -> Any:
-        return own_rows(self.call, one) if _is_choice(one) else one
+        return own_rows(self.call, one) if is_choice(one) else one
 
 
 def of_rows(
     who: str, memory: Any, prepare: Callable[..., Routine[R]], **operands: Any
 ) -> AfterCopies[R] | Routine[R]:
     """Return a call of operands by rows: what `prepare` makes of them, after copies where rows are chosen."""
-    given = [sparse_by_rows(who, one, memory) if _is_view(one) else one for one in operands.values()]
-    if not any(_is_choice(one) for one in given):
+    given = [sparse_by_rows(who, one, memory) if is_view(one) else one for one in operands.values()]
+    if not any(is_choice(one) for one in given):
         return prepare(*operands.values())
     return AfterCopies(Call(who, memory), prepare, given, list(operands))
-
-
-def _is_view(given: Any) -> bool:
-    return isinstance(given, SparseArray) and (given._rows is not None or given._columns is not None)
-
-
-def _is_choice(given: Any) -> bool:
-    return isinstance(given, SparseArray) and given._rows is not None and not given._transposed
-
-
-def _whole(given: Any) -> Any:
-    """Return the matrix that rows are chosen of; factors of these rows cost nothing."""
-    if not _is_choice(given):
-        return given
-    view = given._seen()
-    view._rows = None
-    view._steps = tuple(step for step in given._steps if step[0] != "rows")
-    return view
 
 
 def _height(given: Any) -> int:

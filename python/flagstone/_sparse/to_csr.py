@@ -24,8 +24,8 @@ from .row_blocks import row_blocks, rows_bytes
 from .validation import check_columns, check_listed
 
 __all__ = [
-    "all_elements", "by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes", "looked_bytes",
-    "own_bytes", "own_rows", "sparse_by_rows", "to_csr", "unfolded",
+    "all_elements", "all_rows", "by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes",
+    "is_choice", "is_view", "looked_bytes", "own_bytes", "own_rows", "sparse_by_rows", "to_csr", "unfolded",
 ]  # fmt: skip
 
 _SMALL = 1 << 20  # bytes of dense rows that are looked through at a time
@@ -265,3 +265,23 @@ def own_bytes(X: SparseArray) -> int:
     if X._rows is None:
         return 0
     return rows_bytes(X) + writer_bytes(X.shape[1], value_dtype(X.dtype, "rows"), X.stored_values)
+
+
+def is_view(given: Any) -> bool:
+    """Say whether it is a sparse matrix of which some rows or columns are seen."""
+    return isinstance(given, SparseArray) and (given._rows is not None or given._columns is not None)
+
+
+def is_choice(given: Any) -> bool:
+    """Say whether it is a sparse matrix by rows of which some are seen."""
+    return isinstance(given, SparseArray) and given._rows is not None and not given._transposed
+
+
+def all_rows(given: Any) -> Any:
+    """Return, of a choice of rows, the matrix that it is of, without factors of these rows."""
+    if not is_choice(given):
+        return given
+    view = given._seen()
+    view._rows = None
+    view._steps = tuple(step for step in given._steps if step[0] != "rows")
+    return view
