@@ -49,7 +49,7 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture(scope="session")
 def remover():
-    """A process that removes folders: each file waits three milliseconds for the disk, and a test makes dozens."""
+    """A process that removes folders: each file waits 3 ms for the disk, and a test makes dozens."""
     removing = subprocess.Popen(
         ["xargs", "-0", "-r", "-n", "1", "rm", "-rf"], stdin=subprocess.PIPE, start_new_session=True
     )

@@ -39,8 +39,10 @@ def same(found, wanted) -> None:
 
 
 def near(found, wanted, n: int) -> None:
-    """Of products of n complex numbers, which NumPy rounds as the processor has it (one rounding of ac - bd, or three):
-    each is within 2 sqrt(2) eps (Higham, *Accuracy and Stability*, lemma 3.5) where nothing comes near overflow."""
+    """Products of n complex numbers, of which NumPy rounds ac - bd once or thrice, as the processor has it.
+
+    Each is within 2 sqrt(2) eps (Higham, *Accuracy and Stability*, lemma 3.5) where nothing comes near overflow.
+    """
     found = np.asarray(found)
     assert found.dtype == wanted.dtype
     limits = np.finfo(wanted.dtype)

@@ -136,6 +136,23 @@ def test_distances_are_those_of_dense_points(kind, metric, tmp_path):
     assert np.allclose(np.asarray(made), expected, rtol=1e-12, atol=1e-14)
 
 
+def test_distances_of_chosen_rows_need_no_copy(monkeypatch, tmp_path):
+    """Some columns of chunks at a time are put together in memory: the same bits under the least limit."""
+    monkeypatch.setattr("flagstone._cluster.assigned._TILE", 1 << 18)
+    stored = fl.from_blocks([counts(40_000, 90)], tmp_path / "x.zarr")
+    chosen = stored[np.arange(40_000) % 5 > 0]
+    found = fl.kmeans(stored, init=np.eye(40, 90), iterations=1)
+    with fl.Runtime(scratch=tmp_path / "scratch"):
+        wide = np.asarray(found.transform(chosen, out=tmp_path / "wide.zarr"))
+        plan = found.transform.plan(chosen)
+        low = found.transform(chosen, out=tmp_path / "low.zarr", memory=plan.least_memory)
+        assert fl.stats().peak_memory <= plan.least_memory
+        assert not any((tmp_path / "scratch").rglob("zarr.json"))
+    np.testing.assert_array_equal(np.asarray(low), wide)
+    some = np.asarray(found.transform(chosen.to_scipy()[::500]))
+    np.testing.assert_allclose(wide[::500], some, rtol=1e-12, atol=1e-14)
+
+
 def test_a_point_lies_on_its_own_center():
     x = counts(60)
     dense = x.toarray().astype(float) / 3  # what no square holds exactly

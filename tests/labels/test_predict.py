@@ -166,3 +166,24 @@ def test_rows_may_be_chosen(trained, tmp_path):
     assert bits(again.predict(x, 3)) == bits(expected.predict(x, 3))
     forest = fl.train_labels(stored[some], labels[some], method="pfastrexml", trees=2)
     assert forest.labels == 40
+
+
+def test_chosen_rows_are_copied_by_the_call_and_not_by_its_plan(trained, tmp_path):
+    model, x = trained
+    _, y = problem()
+    stored, labels = (fl.from_blocks([one], tmp_path / f"{i}.zarr") for i, one in enumerate((x, y)))
+    some = np.arange(300) % 3 == 1
+    with fl.Runtime(scratch=tmp_path / "scratch"):
+        plans = model.predict.plan(stored[some], 3), fl.train_labels.plan(stored[some], labels[some], trees=1)
+        assert not any((tmp_path / "scratch").rglob("*.json"))
+        for plan, whole in zip(
+            plans, (model.predict.plan(stored, 3), fl.train_labels.plan(stored, labels, trees=1)), strict=True
+        ):
+            assert "copied into scratch first" in plan.note
+            assert plan.bytes_read > whole.bytes_read
+            assert plan.scratch_bytes > whole.scratch_bytes
+        with pytest.raises(fl.Error, match="X is a choice of rows beside .*; plan it with fl.convert"):
+            fl.train_labels.plan(stored[some], y[some])
+        with pytest.raises(fl.BudgetError, match="predict: needs at least"):
+            model.predict(stored[some], 3, memory="40MiB")
+        assert fl.train_labels(stored[some], y[some], trees=1).labels == 40

@@ -177,6 +177,33 @@ def test_values_are_not_cut_to_those_of_the_first_block(first, second):
     np.testing.assert_array_equal(narrow.to_scipy().toarray(), [[1, 2], [7, 0]])
 
 
+@pytest.mark.parametrize(
+    ("value", "dtype", "rounded"),
+    [
+        (1e300, "f4", False), (2**24 + 1, "f4", True), (2**53 + 1, "f8", True), (-(2**24) - 1, "c8", True),
+        (300, "u1", False), (-1, "u8", False), (0.5, "i4", False), (1j, "f8", False), (np.nan, "i2", False),
+    ],
+)  # fmt: skip
+def test_values_that_a_dtype_does_not_hold_are_refused(value, dtype, rounded):
+    """Integers are rounded to floats where these are asked for, and never because of the first block."""
+    first, second = np.ones((1, 2), dtype), np.array([[value, 1]])
+    entries = ([0, 1], [1, 0], second[0])
+    with pytest.raises(fl.ShapeError, match=f"block 1 are .* those of the first block, {first.dtype}; give"):
+        fl.from_blocks([first, second])
+    for call in (lambda: fl.from_blocks([second], dtype=dtype), lambda: fl.from_coo(entries, dtype=dtype)):
+        if rounded:
+            assert call().to_scipy().max() == np.array(value, dtype) or value < 0
+            continue
+        with pytest.raises(fl.ShapeError, match="do not fit into the dtype that was given"):
+            call()
+
+
+def test_values_that_a_dtype_holds_or_rounds_are_taken():
+    for value in (0.1, np.inf, -np.inf, np.nan, 1e-60):
+        found = fl.from_blocks([np.ones((1, 1), "f4"), np.array([[value]])]).to_scipy().toarray()
+        np.testing.assert_array_equal(found, np.array([[1], [value]], "f4"))
+
+
 def test_from_blocks_overwrite(tmp_path, rng):
     path = str(tmp_path / "a.zarr")
     first, second = counts(rng, 50, 20), counts(rng, 60, 20)

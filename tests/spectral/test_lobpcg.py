@@ -73,6 +73,25 @@ def test_units_do_not_matter(unit):
         assert found.residual.max() / w <= 1e-6 * one.w[0] * 1.01
 
 
+@pytest.mark.parametrize("preconditioned", [False, True])
+@pytest.mark.parametrize("begun", ["ones", "pairs"])
+def test_starts_near_the_null_space(begun, preconditioned):
+    """What rounding leaves of A x there, and of W, is as large as they are: symmetric all the same."""
+    rng = np.random.default_rng(0)
+    weights = 10.0 ** rng.uniform(-2, 2, 900)
+    ends = rng.integers(0, 300, (2, 900))
+    graph = sp.coo_array((weights, ends), (300, 300)) + sp.diags_array(
+        np.ones(299), offsets=1, shape=(300, 300)
+    )
+    a = sp.csr_array(sp.csgraph.laplacian(sp.csr_array(graph + graph.T)))
+    values, vectors = np.linalg.eigh(a.toarray())
+    solve = spla.splu(sp.csc_array(a + 1e-6 * sp.eye_array(300))).solve
+    x = np.ones((300, 1)) if begun == "ones" else vectors[:, :3]
+    found = fl.linalg.lobpcg(a, x, M=solve if preconditioned else None, largest=False)
+    check(found, a, values, "SA")
+    assert found.applications <= 5
+
+
 def test_what_was_reached_is_kept():
     a = laplacian(30, 30)
     with pytest.raises(fl.ConvergenceError, match="give a preconditioner M") as caught:

@@ -16,13 +16,14 @@ from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .._sparse.array import SparseArray
-from .._sparse.to_csr import own_rows
+from .._sparse.to_csr import is_choice
 from .points import points_of, weights_of
 
 __all__ = ["Assigned", "distances", "inertia", "labels"]
 
 
 _TILE = 4 << 20  # bytes of distances of a panel of sparse points that are written at a time
+_HELD = 64 << 20  # of all chosen rows, of which no panel is a tile: they are put together in memory
 
 
 class Assigned(Routine[Any]):
@@ -34,8 +35,6 @@ class Assigned(Routine[Any]):
     ) -> None:  # fmt: skip
         call = Call(who, memory)
         self.y = points_of(call, Y, "Y")
-        if whole and self.y.sparse is not None:  # tiles of what is written are panels
-            self.y.sparse = own_rows(call, self.y.sparse)
         rows, columns = self.y.shape
         if columns != centers.shape[1]:
             raise ShapeError(
@@ -61,7 +60,10 @@ class Assigned(Routine[Any]):
         if self.y.dense is not None:
             return _core.query_rows(self.y.dense.core, self.y.dense.transposed), across
         rows = _core.label_rows(self.input)
-        return rows, max(1, min(across, _TILE // (8 * rows)))
+        fits = min(across, _TILE // (8 * rows))
+        if is_choice(self.y.sparse):
+            fits = min(fits, _HELD // (8 * self.y.shape[0]))
+        return rows, max(1, fits)
 
     @property
     def what(self) -> str:

@@ -121,6 +121,8 @@ class KMeansResult:
         Notes
         -----
         Reads Y once and writes 8 rows k bytes; 3 rows k d flops in float64, by differences (sparse: 5 nnz k).
+        Of a choice of sparse rows (``S[rows]``) it holds 8 bytes a row and column of as many columns as a
+        quarter of the limit has room for, and reads the panels that hold them once for each so many.
         ``transform.plan(Y)`` takes the same arguments and counts.
         """
         return self._transforming(Y, out=out, memory=memory).run()

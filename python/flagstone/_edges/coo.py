@@ -28,7 +28,7 @@ from .._scratch.builds import whole_or_nothing
 from .._sort.records import Records
 from .._sort.stretches import part, stretches
 from .._sparse.array import SparseArray
-from .._sparse.builder import CsrBuilder, value_dtype
+from .._sparse.builder import CsrBuilder, check_fits, value_dtype
 from .._sparse.validation import words_of
 from .spool import check_id, check_ids, columns_of, spooled
 
@@ -133,7 +133,9 @@ def _joined(
         )
     if not entries.valued:
         counts = np.diff(begins, append=len(rows)) if duplicates == "sum" else np.ones(len(begins), np.int64)
+        check_fits(entries.call.who, counts, made, None, asked=True)
         return rows[begins], cols[begins], counts.astype(made)
+    check_fits(entries.call.who, block[-1], made, None, asked=True)
     values = block[-1].astype(made, copy=False)
     joined = np.add.reduceat(values, begins) if duplicates == "sum" and len(begins) else values[begins]
     return rows[begins], cols[begins], joined
@@ -318,7 +320,8 @@ def from_coo(
         An id is negative, beyond `shape`, or so large that the disk does not hold pointers up to it; an
         entry is there twice (``duplicates="error"``).
     ShapeError
-        Lengths or `shape` do not agree; values of a block do not fit into the dtype of the first.
+        Lengths or `shape` do not agree; values (of which none may be cut off, wrap around or become infinite)
+        or how many entries stand at one place do not fit into `dtype` or that of the first block.
     StorageError
         `path` exists.
     BudgetError

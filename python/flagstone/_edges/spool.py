@@ -110,8 +110,8 @@ def spooled(
                 signs.look(call.who, columns[:2])
             else:
                 check_ids(call.who, columns, f"block {number}")
-            if dtype is None and len(columns) == 3:
-                check_fits(call.who, columns[2], dtypes[2], number)
+            if len(columns) == 3:
+                check_fits(call.who, columns[2], dtypes[2], number, asked=dtype is not None)
             for file, column, kind in zip(files, columns, dtypes, strict=True):
                 file.write(np.ascontiguousarray(column, kind).data)
             length += columns[0].shape[0]

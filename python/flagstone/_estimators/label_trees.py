@@ -16,7 +16,7 @@ from .._expression.compute import compute
 from .._expression.expression import Expression
 from .._labels.metrics import label_metrics
 from .._labels.model import LabelModel, open_labels
-from .._labels.predict import Predict, Predicted
+from .._labels.predict import Predicted, predicting
 from .._labels.train import train_labels
 from .._runtime.arguments import array_of
 from .._runtime.call import Call
@@ -210,7 +210,7 @@ class LabelClassifier(Estimator):
             return self._classes(self.predict_top(X, 1))
         asked = self._planned_top(X)
         with self._runtime():
-            top = Predict(self.model_, asked.X, asked.k, **self._asking())
+            top = predicting(self.model_, asked.X, asked.k, **self._asking())
             Call("predict").check_chain(max(top.least(), blocks_least()))  # of both, before the first
             made = from_blocks(self._rows(top.run()))
         if self._kind == "matrix" or isinstance(X, (Array, SparseArray, Expression)):

@@ -82,8 +82,8 @@ def label_metrics(
     labels = getattr(labels, "labels", labels)  # what predict returned
     labels = labels if isinstance(labels, Array) else array_of(call.who, "labels", labels)
     constants = _constants(call, propensity)
-    true = rows_of(call, Y, "Y", "true labels", panels=False)
-    seen = rows_of(call, train, "train", "labels of points", panels=False)
+    true = rows_of(call, Y, "Y", "true labels")
+    seen = rows_of(call, train, "train", "labels of points")
     rows, number = true.shape
     if len(labels.shape) != 2 or labels.shape[0] != rows or np.dtype(labels.dtype).kind not in "iu":
         raise ShapeError(

@@ -20,7 +20,7 @@ from .._runtime.arguments import is_whole
 from .._runtime.call import Call
 from .._runtime.routine import planned_by
 from .forest import forest_tail, forest_tree
-from .predict import Predict, Predicted
+from .predict import Predicted, predicting
 from .stored import Parts
 
 __all__ = ["LabelModel", "Level", "open_labels"]
@@ -126,8 +126,8 @@ class LabelModel:
         """Bytes of the weights, their places and their table, unpacked."""
         return sum(int(np.prod(a.shape)) * np.dtype(a.dtype).itemsize for a in self._arrays.values())
 
-    def _predicting(self, X: Any, k: int = 5, **options: Any) -> Predict:
-        return Predict(self, X, k, **options)
+    def _predicting(self, X: Any, k: int = 5, **options: Any) -> Any:
+        return predicting(self, X, k, **options)
 
     @planned_by(_predicting)
     def predict(
@@ -182,8 +182,10 @@ class LabelModel:
         pf^alpha tail^(1 - alpha), pf the mean of those leaves, tail = 1 / (1 + exp(gamma (‖w‖² + 1 - 2 w·x)))
         of the mean w of the label's points (Jain et al. 2016). Reads X once a batch and the model once for as
         many batches as there are workers; a level that does not fit a task is read piece by piece. Writes
-        8 m k bytes. The same bits for every limit, batch and number of workers. ``predict.plan(...)`` takes
-        the same arguments. A killed call with `out` goes on behind the last batches that were noted.
+        8 m k bytes. A choice of rows (``S[rows]``) is copied into scratch first, with one read of the panels
+        that hold them; the plan counts all rows of S. The same bits for every limit, batch and number of
+        workers. ``predict.plan(...)`` takes the same arguments. A killed call with `out` goes on behind the
+        last batches that were noted.
         """
         return self._predicting(
             X, k, beam=beam, discount=discount, alpha=alpha, batch=batch, out=out, memory=memory

@@ -13,12 +13,13 @@ from .._resume.identity import identity
 from .._runtime.arguments import real_number, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
+from .chosen import AfterCopies, of_rows
 from .rows import rows_of
 
 if TYPE_CHECKING:
     from .model import LabelModel
 
-__all__ = ["Predict", "Predicted"]
+__all__ = ["Predicted", "predicting"]
 
 
 class Predicted(NamedTuple):
@@ -122,3 +123,10 @@ class Predict(Routine[Predicted]):
     def result(self, job: _core.PredictLabelsJob) -> Predicted:
         """Publish both, and return them."""
         return Predicted(*self.place.close())
+
+
+def predicting(
+    model: LabelModel, X: Any, k: int, *, memory: Any = None, **options: Any
+) -> AfterCopies[Predicted] | Routine[Predicted]:
+    """Return one call of `predict`, after a copy where rows of X are chosen."""
+    return of_rows("predict", memory, lambda X: Predict(model, X, k, memory=memory, **options), X=X)

@@ -12,18 +12,13 @@ from .._runtime.arguments import array_of
 from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
-from .._sparse.to_csr import by_rows, own_rows, sparse_by_rows
+from .._sparse.to_csr import by_rows, sparse_by_rows
 
 __all__ = ["rows_of"]
 
 
-def rows_of(
-    call: Call, given: Any, name: str, what: str, least: int = 0, *, panels: bool = True
-) -> SparseArray:  # fmt: skip
-    """Return a matrix stored by rows: itself, or a copy in scratch of what is in memory, dense or turned.
-
-    `panels`: it is read panel by panel as it is stored, so that a choice of rows is copied, too.
-    """
+def rows_of(call: Call, given: Any, name: str, what: str, least: int = 0) -> SparseArray:
+    """Return a matrix stored by rows: itself, or a copy in scratch of what is in memory, dense or turned."""
     in_memory = not isinstance(given, (Array, SparseArray))
     if in_memory and not hasattr(given, "tocsr"):
         given = array_of(call.who, name, given)
@@ -33,8 +28,7 @@ def rows_of(
     if isinstance(given, Array):
         made: SparseArray = by_rows(call.who, given, call.memory)
         return made
-    rows = sparse_by_rows(call.who, given, call.memory)
-    return own_rows(call, rows) if panels else rows
+    return sparse_by_rows(call.who, given, call.memory)
 
 
 def _check(call: Call, given: Any, name: str, what: str, least: int) -> None:

@@ -18,6 +18,7 @@ from .._resume.registers import Again, resumable
 from .._runtime.arguments import one_of, real_number, seed_number, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
+from .chosen import of_rows
 from .model import LabelModel
 from .place import ModelPlace
 from .rows import rows_of
@@ -144,7 +145,8 @@ def train_labels(
     Parameters
     ----------
     X : SparseArray, Array, SciPy matrix or ndarray, m x features
-        Points, one a row; taken at unit length.
+        Points, one a row; taken at unit length. Choices of rows (``S[rows]``) are copied into scratch when
+        the call runs; a plan counts all rows of S.
     Y : the same, m x labels
         Of each point its labels: what is stored (of a dense matrix: what is not zero).
     method : {"parabel", "pfastrexml"}
@@ -226,11 +228,17 @@ def train_labels(
         propensity=propensity,
     )
     if method == "pfastrexml":
-        return TrainForest(
-            X, Y, trees, format, max_leaf, leaf_labels, gamma, propensity, C, eps, seed, out, memory
-        )
+        return of_rows(
+            "train_labels", memory, lambda X, Y: TrainForest(
+                X, Y, trees, format, max_leaf, leaf_labels, gamma, propensity, C, eps, seed, out, memory
+            ), X=X, Y=Y,
+        )  # fmt: skip
     most, near = 100 if max_leaf is None else max_leaf, 0.1 if eps is None else eps
-    return TrainLabels(X, Y, method, trees, format, most, C, threshold, near, sweeps, seed, out, memory)
+    return of_rows(
+        "train_labels", memory, lambda X, Y: TrainLabels(
+            X, Y, method, trees, format, most, C, threshold, near, sweeps, seed, out, memory
+        ), X=X, Y=Y,
+    )  # fmt: skip
 
 
 @resumable("train_labels")

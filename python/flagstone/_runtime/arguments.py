@@ -23,6 +23,7 @@ __all__ = [
     "byte_count",
     "check_flags",
     "dtype_of",
+    "held_in",
     "is_flag",
     "is_whole",
     "memory_bytes",
@@ -213,3 +214,23 @@ def unmasked(who: str, given: Given) -> Given:
             f"{who}: a masked array was given, whose mask would be lost; fill it first (x.filled(value))."
         )
     return given
+
+
+def held_in(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """Return values in another dtype; None: some are cut off, wrap around or become infinite there."""
+    if values.dtype.kind == "O":  # whole numbers beyond 64 bits
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            values = values.astype(np.float64)
+    if values.dtype.kind not in "biufc" or (values.dtype.kind == "c" and dtype.kind != "c"):
+        return None
+    if dtype.kind in "iu" and values.size:
+        if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.trunc(values))).all():
+            return None
+        info = np.iinfo(dtype)  # in whole numbers of Python: a float may be just beyond
+        if not info.min <= int(values.min()) <= int(values.max()) <= info.max:
+            return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = np.asarray(values.astype(dtype), order="C")
+    if dtype.kind in "fc" and np.isinf(made).sum() > np.isinf(values).sum():
+        return None
+    return made

@@ -21,6 +21,7 @@ from .._errors.messages import storage_error
 from .._output.destination import in_group
 from .._output.replaceable import check_overwrite, exists
 from .._resume.record import UNRECORDED, Record, sync_folder
+from .._runtime.arguments import held_in
 from .._runtime.call import Call
 from .._runtime.runtime import current
 from .._scratch import quota, scratch
@@ -72,22 +73,34 @@ def value_dtype(dtype: np.dtype[Any], who: str) -> np.dtype[Any]:
     raise FormatError(f"{who}: values are {dtype}; numbers are needed.")
 
 
-def check_fits(who: str, values: NDArray[Any], kind: np.dtype[Any], number: int) -> None:
-    """Refuse values that the dtype of the first block would cut; those of float64 may lose digits."""
-    if not len(values) or np.can_cast(values.dtype, kind):
-        return
-    if kind.kind in "iu" and values.dtype.kind in "iu":
-        held = np.iinfo(kind)
-        fit = held.min <= int(values.min()) and int(values.max()) <= held.max
-    else:
-        fit = np.can_cast(values.dtype, kind, "same_kind")
-    if not fit:
+def check_fits(
+    who: str, values: NDArray[Any], kind: np.dtype[Any], number: int | None, *, asked: bool = False
+) -> None:
+    """Refuse values (of a block) that `kind` does not hold: the dtype of the first block, or `asked` for.
+
+    Floats may lose digits, integers only where somebody asked for floats.
+    """
+    if len(values) and not _held(values, kind, asked):
+        of = "" if number is None else f" of block {number}"
+        those = "the dtype that was given" if asked else "those of the first block"
+        held = np.result_type(values.dtype, kind)
         raise ShapeError(
-            f"{who}: the values of block {number} are {values.dtype.name} and do not fit into those of the "
-            f"first block, {kind.name}; give dtype={values.dtype.name!r}."
+            f"{who}: the values{of} are {values.dtype.name} and do not fit into {those}, {kind.name}; give "
+            f"dtype={held.name!r}."
         )
 
 
+def _held(values: NDArray[Any], kind: np.dtype[Any], rounded: bool) -> bool:
+    if values.dtype.kind in "iu" and kind.kind in "fc":
+        most = 2 << np.finfo(kind).nmant  # integers up to here are floats, too
+        return rounded or -most <= int(values.min()) <= int(values.max()) <= most
+    if np.can_cast(values.dtype, kind):
+        return True
+    parts = (values[first : first + _LOOKED] for first in range(0, len(values), _LOOKED))
+    return all(held_in(part, kind) is not None for part in parts)
+
+
+_LOOKED = 1 << 16  # values that are converted at a time, to see whether they can be
 _BLOCK = 4 << 20  # what making the first block may take: nobody knows it before
 _BITS = 8 << 20
 _TAILS = 25 << 20  # what the last chunks take, which are packed as whole ones however few entries there are
@@ -273,7 +286,8 @@ def from_blocks(
     overwrite : bool
         Replace, at once and whole, what is there.
     dtype : dtype, optional
-        Of the stored values; default: that of the first block, which must hold those of the others.
+        Of the stored values; default: that of the first block. It must hold those of all blocks: none is cut
+        off, wraps around or becomes infinite; floats are rounded, integers to floats only where it is given.
     layout : str
         As for `convert`; a triangle is written by that alone.
 
@@ -333,8 +347,7 @@ def _write_blocks(
                 raise ShapeError(
                     f"{who}: block {number} has {cols} columns and the first {columns}; all need the same."
                 )
-            elif dtype is None:
-                check_fits(who, data, kind, number)
+            check_fits(who, data, kind, number, asked=dtype is not None)
             if len(indptr) < 1 or len(indices) != len(data) or indptr[-1] - indptr[0] != len(data):
                 raise FormatError(
                     f"{who}: block {number} has {len(data)} values, {len(indices)} indices and pointers that "

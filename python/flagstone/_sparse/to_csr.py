@@ -17,15 +17,15 @@ from .._runtime.streaming import STEP, Block, Reported, ahead
 from .._scratch import scratch
 from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
-from .builder import CsrBuilder, csr_parts, from_blocks, value_dtype
+from .builder import CsrBuilder, csr_parts, value_dtype, writer_bytes
 from .external_sort import Triplets, Work, build_csr, bytes_held, piece_bytes
 from .index import as_slice
-from .row_blocks import row_blocks
+from .row_blocks import row_blocks, rows_bytes
 from .validation import check_columns, check_listed
 
 __all__ = [
-    "all_elements", "by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes", "looked_bytes",
-    "own_rows", "sparse_by_rows", "to_csr", "unfolded",
+    "all_elements", "all_rows", "by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes",
+    "is_choice", "is_view", "looked_bytes", "own_bytes", "own_rows", "sparse_by_rows", "to_csr", "unfolded",
 ]  # fmt: skip
 
 _SMALL = 1 << 20  # bytes of dense rows that are looked through at a time
@@ -245,10 +245,43 @@ def own_rows(call: Call, X: SparseArray) -> SparseArray:
     """
     if X._rows is None:
         return X
+    place = scratch.Result(scratch.prepare(call.runtime.scratch), "rows")
+    with whole_or_nothing(place):
+        kept = value_dtype(X.dtype, call.who)
+        builder = CsrBuilder(
+            call, place.path, X.shape[1], kept, False, beside=rows_bytes(X), narrow=True,
+            entries=X.stored_values,
+        )  # fmt: skip
+        with whole_or_nothing(builder):
+            for _, pointers, columns, values in row_blocks(call, X, fixed=builder.bytes):
+                builder.append(pointers, columns, values)
+            matrix = builder.publish()
+    place.tie(matrix)
+    return matrix
 
-    def blocks() -> Iterator[Any]:
-        yield np.empty(0, X.dtype), np.empty(0, np.int64), np.zeros(1, np.int64), X.shape[1]
-        for _, pointers, columns, values in row_blocks(call, X):
-            yield values, columns, pointers, X.shape[1]
 
-    return from_blocks(blocks(), dtype=X.dtype)
+def own_bytes(X: SparseArray) -> int:
+    """Return what `own_rows` holds at least."""
+    if X._rows is None:
+        return 0
+    return rows_bytes(X) + writer_bytes(X.shape[1], value_dtype(X.dtype, "rows"), X.stored_values)
+
+
+def is_view(given: Any) -> bool:
+    """Say whether it is a sparse matrix of which some rows or columns are seen."""
+    return isinstance(given, SparseArray) and (given._rows is not None or given._columns is not None)
+
+
+def is_choice(given: Any) -> bool:
+    """Say whether it is a sparse matrix by rows of which some are seen."""
+    return isinstance(given, SparseArray) and given._rows is not None and not given._transposed
+
+
+def all_rows(given: Any) -> Any:
+    """Return, of a choice of rows, the matrix that it is of, without factors of these rows."""
+    if not is_choice(given):
+        return given
+    view = given._seen()
+    view._rows = None
+    view._steps = tuple(step for step in given._steps if step[0] != "rows")
+    return view

@@ -131,6 +131,11 @@ class _Lobpcg(Routine[Any]):
         numbers = columns * self.n + 6 * self.b * min(_PANEL, self.n)
         return int(numbers * self.A.dtype.itemsize) + _PACKED
 
+    @property
+    def most(self) -> int:
+        """Applications at most: of the start, one an iteration, to doubt its symmetry, to measure."""
+        return self.maxiter + 3
+
     def least(self, beside: int = 0) -> int:
         """Return the least limit: that of one application beside the blocks."""
         held = beside + self.beside
@@ -147,14 +152,14 @@ class _Lobpcg(Routine[Any]):
     def plan(self) -> Plan:
         """Count it with a usual number of applications."""
         least, times = self.check(), min(_USUAL, self.maxiter) + 2
-        told = f"{times} applications are counted, {self.maxiter + 2} at most"
+        told = f"{times} applications are counted, {self.most} at most"
         if self.A.function is not None:
             raise Error(f"{self.call.who}: A is a function, whose cost nobody knows; plan what it calls.")
         one = matmul.plan(self.A.given, self.X, memory=self.call.memory)
         flops = 2.0 * self.n * (3 * self.b) ** 2 * 3 * times
         made = replace(together(self.what, [one] * times), method="lobpcg", note=told, passes=times)
         return replace(
-            made, flops=made.flops + flops, most_passes=self.maxiter + 2, least_memory=least,
+            made, flops=made.flops + flops, most_passes=self.most, least_memory=least,
             peak_memory=min(self.call.memory, one.peak_memory + self.beside),
         )  # fmt: skip
 
@@ -196,12 +201,19 @@ class _Lobpcg(Routine[Any]):
         return bool((left <= 1e-12 * np.linalg.norm(x, axis=0)).any())
 
     def _check_symmetric(self, vectors: list[Block], products: list[Block]) -> None:
-        """Refuse an A that is not symmetric, by the first orthonormal vectors that it was applied to."""
+        """Refuse an A that is not symmetric, by the first orthonormal vectors that it was applied to.
+
+        What A makes of vectors near its null space says nothing of ‖A‖, whose rounding is in it: before A is
+        refused, it is applied to random ones.
+        """
         image = _grams(vectors, products)
         off = float(np.abs(image - image.conj().T).max())
         if off > self.A.symmetry * self.norm:
+            random = np.random.default_rng(0).standard_normal(vectors[0].shape)
+            self._apply(self._clean(random.astype(self.A.dtype), None))
+        if off > self.A.symmetry * self.norm:
             raise NumericalError(
-                f"{self.call.who}: A is not symmetric: |xᴴAy - yᴴAx| is {off / self.norm:.6f} of ‖A‖ for "
+                f"{self.call.who}: A is not symmetric: |xᴴAy - yᴴAx| is {off / self.norm:.1e} of ‖A‖ for "
                 "vectors of length one; give a symmetric matrix, or use svds."
             )
 
@@ -256,18 +268,20 @@ class _Lobpcg(Routine[Any]):
         values = np.einsum("ij,ij->j", x.conj(), ax).real / squares
         left = ax - x * values
         residual = np.linalg.norm(left, axis=0) / np.sqrt(squares)
-        self.norm = max(self.norm, float(np.abs(values).max()), float(np.linalg.norm(ax, axis=0).max()))
         eps = float(np.finfo(np.float64).eps)
         bound = self.tol * np.maximum(np.abs(values), eps ** (2 / 3) * self.norm)
         return _Reached(values, residual, residual <= np.maximum(bound, 64 * eps * self.norm)), left
 
     def _apply(self, x: Block) -> Block:
+        """Return A x of orthonormal vectors, in the call's units, and learn of ‖A‖ from it."""
         self.applications += 1
         made = self._called(self.A, x)
         if self.unit is None and made.any():
             unit = int(units_of(made).max())
             self.unit = unit if abs(unit) > _IN_RANGE else 0
-        return made * np.ldexp(1.0, -self.unit) if self.unit else made
+        made = made * np.ldexp(1.0, -self.unit) if self.unit else made
+        self.norm = max(self.norm, float(np.linalg.norm(made, axis=0).max()))
+        return made
 
     def _called(self, by: Hermitian, x: Block) -> Block:
         """Return `by` times x, inside the call's limit."""

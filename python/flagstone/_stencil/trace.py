@@ -12,7 +12,8 @@ from .. import _core
 from .._array.array import shape_text
 from .._expression.expression import Expression, as_expression
 from .._expression.program import ordered
-from .given.arguments import held_in, shown
+from .._runtime.arguments import held_in
+from .given.arguments import shown
 from .given.operands import StepField
 from .given.weights import checked_offset
 from .kernel.machine_code import loop_code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +14,13 @@ from ..._array.array import Array, shape_text
 from ..._errors.classes import ShapeError
 from ..._expression.expression import Expression
 from ..._expression.reductions import Reduced
-from ..._runtime.arguments import unmasked
+from ..._runtime.arguments import held_in, unmasked
 
 __all__ = [
     "all_held",
     "check_field",
     "extents",
     "field_number",
-    "held_in",
     "listed",
     "number",
     "point_in",
@@ -129,26 +127,6 @@ def all_held(values: NDArray[Any], dtype: np.dtype[Any]) -> bool:
     flags: Any = ["external_loop", "buffered", "zerosize_ok"]
     with np.nditer(values, flags, buffersize=_STRETCH) as stretches:
         return all(held_in(np.asarray(one), dtype) is not None for one in stretches)
-
-
-def held_in(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
-    """Return values in another dtype; None: some are cut off, wrap around or become infinite there."""
-    if values.dtype.kind == "O":  # whole numbers beyond 64 bits
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
-            values = values.astype(np.float64)
-    if values.dtype.kind not in "biufc" or (values.dtype.kind == "c" and dtype.kind != "c"):
-        return None
-    if dtype.kind in "iu" and values.size:
-        if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.trunc(values))).all():
-            return None
-        info = np.iinfo(dtype)  # in whole numbers of Python: a float may be just beyond
-        if not info.min <= int(values.min()) <= int(values.max()) <= info.max:
-            return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        made = np.asarray(values.astype(dtype), order="C")
-    if dtype.kind in "fc" and np.isinf(made).sum() > np.isinf(values).sum():
-        return None
-    return made
 
 
 def point_in(

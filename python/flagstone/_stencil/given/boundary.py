@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ... import _core
 from ..._array.array import shape_text
 from ..._resume.openers import told_values
-from .arguments import check_field, held_in, shown, told_number
+from ..._runtime.arguments import held_in
+from .arguments import check_field, shown, told_number
 
 __all__ = ["set_edges"]
 

@@ -16,15 +16,17 @@ Array first_rows(const Array& array, Index rows) {
                       array.shared_store());
 }
 
-void write_rows(Graph& graph, const Array& held, const Array& out) {
+void write_rows(Graph& graph, const Array& held, const Array& out, Index col) {
   const Index step = out.chunks()[0], rows = out.shape()[0];
   const Array from = first_rows(held, rows);
   for (Index at = 0; at < rows; at += step) {
-    Box box = whole(out.shape());
+    Box box = whole(from.shape());
     box.start[0] = at, box.shape[0] = std::min(step, rows - at);
+    Box to = box;
+    if (to.start.size() > 1) to.start[1] = col;
     TaskSpec task;
     task.name = "written";
-    task.accesses = {read({from, box}), write({out, box})};
+    task.accesses = {read({from, box}), write({out, to})};
     task.cost.bytes_touched = 2.0 * static_cast<double>(count(box.shape) * static_cast<Index>(size_of(out.dtype())));
     task.calls = {held.dtype() == out.dtype() ? call::copy(out.dtype(), {0}, {1})
                                               : call::convert(out.dtype(), {0}, {1})};

@@ -12,8 +12,9 @@ inline double* numbers(const Array& array) { return reinterpret_cast<double*>(ar
 Array first_rows(const Array& array, Index rows);
 /// Divides a centre by its length; one of zeros stays one.
 void make_unit(double* centre, Index d);
-/// out := array in memory, both in boxes of the chunks of `out` along their first dimension.
-void write_rows(Graph& graph, const Array& held, const Array& out);
+/// out := array in memory, both in boxes of the chunks of `out` along their first dimension; of a matrix its columns
+/// from `col` on, as many as are held.
+void write_rows(Graph& graph, const Array& held, const Array& out, Index col = 0);
 
 /// At most k centres of d coordinates; `round` after each change. 12 k d bytes.
 class CentreArrays {

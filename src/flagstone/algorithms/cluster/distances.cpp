@@ -1,7 +1,9 @@
 #include "flagstone/algorithms/cluster/distances.hpp"
 
+#include <algorithm>
 #include <cmath>
 
+#include "flagstone/algorithms/cluster/centre_arrays.hpp"
 #include "flagstone/algorithms/cluster/knn.hpp"
 #include "flagstone/algorithms/cluster/sparse_points.hpp"
 #include "flagstone/base/bytes.hpp"
@@ -95,24 +97,43 @@ void dense_distances(Graph& graph, const PointsInput& x, const Array& centres, c
     }
 }
 
+/// Distances from the centres [j, j + some), to columns of `to` from `col` on.
+void add_panels(Graph& graph, const PointsInput& x, const Array& centres, Index j, Index some, const Array& to,
+                Index col) {
+  const Index d = x.cols();
+  for (std::size_t p = 0; p < x.sparse->panels.size(); ++p) {
+    auto value = std::make_shared<SparseDistances>(*x.sparse, static_cast<Index>(p));
+    value->unit = x.unit, value->asked = x.asked;
+    const Index first = value->reader.row(), rows = value->reader.rows();
+    TaskSpec task;
+    value->reader.access(task.accesses);
+    task.cost = value->cost();
+    const auto nnz = static_cast<double>(value->reader.nnz()), columns = static_cast<double>(some);
+    task.cost.flops = 5 * nnz * columns + 2 * columns * static_cast<double>(d), task.cost.float64 = true;
+    task.cost.bytes_touched += task.cost.flops / 2;
+    const std::size_t bytes = value->scratch_bytes(some);
+    add_distances(graph, std::move(task), {centres, {{j, 0}, {some, d}}}, {to, {{first, col}, {rows, some}}}, bytes,
+                  Dtype::float32, std::move(value));
+  }
+}
+
 void sparse_distances(Graph& graph, const PointsInput& x, const Array& centres, const Array& out) {
-  const Index k = centres.shape()[0], d = x.cols(), step = out.chunks()[1];
-  for (std::size_t p = 0; p < x.sparse->panels.size(); ++p)
-    for (Index j = 0; j < k; j += step) {
-      const Index some = std::min(step, k - j);
-      auto value = std::make_shared<SparseDistances>(*x.sparse, static_cast<Index>(p));
-      value->unit = x.unit, value->asked = x.asked;
-      const Index first = value->reader.row(), rows = value->reader.rows();
-      TaskSpec task;
-      value->reader.access(task.accesses);
-      task.cost = value->cost();
-      const auto nnz = static_cast<double>(value->reader.nnz()), columns = static_cast<double>(some);
-      task.cost.flops = 5 * nnz * columns + 2 * columns * static_cast<double>(d), task.cost.float64 = true;
-      task.cost.bytes_touched += task.cost.flops / 2;
-      const std::size_t bytes = value->scratch_bytes(some);
-      add_distances(graph, std::move(task), {centres, {{j, 0}, {some, d}}}, {out, {{first, j}, {rows, some}}}, bytes,
-                    Dtype::float32, std::move(value));
-    }
+  const Index k = centres.shape()[0], step = out.chunks()[1];
+  if (!x.sparse->rows) {
+    for (Index j = 0; j < k; j += step) add_panels(graph, x, centres, j, std::min(step, k - j), out, j);
+    return;
+  }
+  // Panels of chosen rows are no chunks of `out`: some columns of it are put together in memory, with a read each.
+  const auto column = 8 * static_cast<std::uint64_t>(std::max<Index>(1, x.rows() * step));
+  const Index several = std::clamp<Index>(static_cast<Index>(graph.budget() / 4 / column), 1, ceil_div(k, step)) * step;
+  for (Index j = 0; j < k; j += several) {
+    const Index some = std::min(several, k - j);
+    const Array held = graph.allocate({x.rows(), some}, Dtype::float64);
+    for (Index at = 0; at < some; at += step)
+      add_panels(graph, x, centres, j + at, std::min(step, some - at), held, at);
+    graph.barrier();
+    write_rows(graph, held, out, j);
+  }
 }
 
 }  // namespace

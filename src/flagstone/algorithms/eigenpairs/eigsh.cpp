@@ -74,17 +74,13 @@ void eigsh(Graph& graph, const EigshInput& a, const EigshOptions& options, const
   BlockKrylovSchur solver(graph, op, saving(options, stages));
   SchurPairs pairs = solver.solve();
   solver.vectors(pairs, vectors);
-  pairs.residuals = solver.residuals(pairs, vectors);
+  solver.measure(pairs, vectors);
   const Index last = ceil_div(options.solver.k, options.solver.block);
   result = {.method = options.method};
   result.applications = result.passes = pairs.applications + static_cast<int>(last);
-  result.converged = pairs.converged, result.verified = pairs.verified;
+  result.converged = pairs.converged || options.solver.passes > 0;  // nothing else was asked for
+  result.verified = pairs.verified;
   result.block = options.solver.block, result.ncv = options.solver.ncv;
-  for (std::size_t j = 0; j < pairs.residuals.size() && !graph.planning(); ++j)
-    if (pairs.residuals[j] > allowed_residual(pairs.values[j], solver.norm(), options.solver.tol))
-      result.converged = false;
-  result.converged = result.converged || options.solver.passes > 0;  // nothing else was asked for
-  pairs.rescale();
   result.values = std::move(pairs.values), result.residuals = std::move(pairs.residuals);
 }
 

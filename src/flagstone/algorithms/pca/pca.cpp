@@ -62,10 +62,9 @@ KrylovResult by_krylov_schur(Graph& graph, Source& source, const PcaOptions& opt
   if (options.checkpoint) o.kept_in = options.checkpoint->directory();
   KrylovResult found{.vectors = graph.allocate({op.n, o.k}, Dtype::float64)};
   BlockKrylovSchur solver(graph, op, o);
-  SchurPairs pairs = solver.solve();
+  const SchurPairs pairs = solver.solve();
   solver.vectors(pairs, again_as(found.vectors));
   graph.barrier();
-  pairs.rescale();
   if (!graph.planning() && !pairs.converged)
     throw ConvergenceError("pca: " + std::to_string(pairs.applications) + " passes did not reach tol = " +
                            std::to_string(options.tol) + "; give a larger one, or method='krylov'.");

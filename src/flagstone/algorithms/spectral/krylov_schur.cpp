@@ -1,7 +1,9 @@
 #include "flagstone/algorithms/spectral/krylov_schur.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 #include "flagstone/algorithms/spectral/krylov_model.hpp"
@@ -36,6 +38,13 @@ std::vector<double> at(const std::vector<double>& values, const std::vector<Inde
   std::vector<double> found;
   for (const Index i : places) found.push_back(values[i]);
   return found;
+}
+
+/// Two digits: what is told may be 1e-9.
+std::string rough(double number) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "%.1e", number);
+  return text.data();
 }
 
 }  // namespace
@@ -137,7 +146,7 @@ void BlockKrylovSchur::project() {
   }
   norm_ = std::max(norm_, std::sqrt(largest));
   if (asymmetry > o_.symmetry * norm_)
-    throw NumericalError(o_.who + ": A is not symmetric: |xᴴAy - yᴴAx| is " + std::to_string(asymmetry / norm_) +
+    throw NumericalError(o_.who + ": A is not symmetric: |xᴴAy - yᴴAx| is " + rough(asymmetry / norm_) +
                          " of ‖A‖ for vectors of length one; give a symmetric matrix, or use svds.");
   SmallMatrix h(o_.dtype, m, m);
   put(h_, h, 0, 0);
@@ -327,16 +336,15 @@ void BlockKrylovSchur::look() {
   phase_ = Phase::look;
 }
 
-void SchurPairs::rescale() {
+void SchurPairs::scale(int power) {
   for (std::vector<double>* numbers : {&values, &residuals})
-    for (double& number : *numbers) number = std::ldexp(number, exponent);
-  exponent = 0;
+    for (double& number : *numbers) number = std::ldexp(number, power);
 }
 
 SchurPairs BlockKrylovSchur::result() const {
   SchurPairs pairs;
   pairs.applications = applications_ + units_.beside(), pairs.verified = verified_;
-  pairs.exponent = units_.exponent();
+  pairs.exponent = op_.squares ? units_.exponent() : 0;
   if (graph_.planning()) {
     pairs.values.assign(o_.k, 0.0), pairs.residuals = pairs.values, pairs.converged = true;
     return pairs;
@@ -349,6 +357,7 @@ SchurPairs BlockKrylovSchur::result() const {
     if (pairs.residuals.back() > allowed_residual(known[i], norm_, o_.tol)) pairs.converged = false;
   }
   if (static_cast<Index>(pairs.values.size()) < o_.k) pairs.converged = false;
+  pairs.scale(units_.exponent() - pairs.exponent);
   return pairs;
 }
 
@@ -377,9 +386,11 @@ void BlockKrylovSchur::vectors(const SchurPairs& pairs, const Array& out) {
   });
 }
 
-std::vector<double> BlockKrylovSchur::residuals(const SchurPairs& pairs, const Array& vectors) {
+void BlockKrylovSchur::measure(SchurPairs& pairs, const Array& vectors) {
   const Index k = o_.k;
-  std::vector<double> residuals;
+  const int unit = units_.exponent() - pairs.exponent;
+  pairs.scale(-unit);
+  pairs.residuals.clear();
   for (Index from = 0; from < k; from += o_.block) {
     const Index width = std::min(o_.block, k - from);
     block_.load_columns(vectors, from, width);
@@ -388,9 +399,11 @@ std::vector<double> BlockKrylovSchur::residuals(const SchurPairs& pairs, const A
     std::vector<double> values;
     if (!graph_.planning()) values.assign(pairs.values.begin() + from, pairs.values.begin() + from + width);
     const std::vector<double> found = block_.residuals(width, values);
-    residuals.insert(residuals.end(), found.begin(), found.end());
+    pairs.residuals.insert(pairs.residuals.end(), found.begin(), found.end());
   }
-  return residuals;
+  for (std::size_t j = 0; j < pairs.residuals.size() && !graph_.planning(); ++j)
+    if (pairs.residuals[j] > allowed_residual(pairs.values[j], norm_, o_.tol)) pairs.converged = false;
+  pairs.scale(unit);
 }
 
 }  // namespace flagstone::spectral

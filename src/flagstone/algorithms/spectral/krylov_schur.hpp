@@ -48,10 +48,10 @@ struct SchurPairs {
   std::vector<double> values, residuals;  // in the order of `which`; residuals as the recurrence knows them
   int applications = 0;
   bool converged = false, verified = false;
-  int exponent = 0;  // values and residuals are those of G / 2^exponent (Units)
+  int exponent = 0;  // values and residuals are those of G / 2^exponent: 0, unless G is AᵀA of an A out of range
 
-  /// To those of G.
-  void rescale();
+  /// Multiply both by 2^power.
+  void scale(int power);
 };
 
 /// ‖A v - λ v‖ must be at most this: tol max(|λ|, eps^⅔ ‖A‖), or what rounding allows.
@@ -63,15 +63,13 @@ class BlockKrylovSchur {
 
   /// How tall columns are cut: the rows of panels are those of the vectors' chunks.
   static PanelCut cut_of(const SchurOptions& options, Index n);
-  /// ‖A‖ in the units of the pairs, as far as it is known.
-  double norm() const { return norm_; }
-
   /// Until k pairs are known to tol, or there were `most` applications.
   SchurPairs solve();
   /// out (n x k, in rows of whole panels or in memory) := the vectors. The basis is gone afterwards.
   void vectors(const SchurPairs& pairs, const Array& out);
-  /// ‖A v - λ v‖ of the pairs whose vectors are in `vectors`, in their units, measured: k / block more applications.
-  std::vector<double> residuals(const SchurPairs& pairs, const Array& vectors);
+  /// residuals := ‖A v - λ v‖ of the pairs whose vectors are in `vectors`, measured: k / block more applications. They
+  /// stay converged where all are as small as is allowed.
+  void measure(SchurPairs& pairs, const Array& vectors);
 
  private:
   struct Ritz {

@@ -16,6 +16,7 @@ class TallBlock {
   const Array& x() const { return x_; }
   const Array& zeroed();
   const Array& f() const { return f_; }
+  const std::string& who() const { return who_; }
   /// F := random numbers, no two calls the same.
   void randomise();
   /// F[:, :columns] := what the caller gave.

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "flagstone/base/error.hpp"
+
 namespace flagstone::spectral {
 namespace {
 
-constexpr int in_range = 330;                // squares of such numbers, their sums and eps² of them are normal numbers
-constexpr int most = 1000, far_away = 2000;  // of a number; of AᵀA: shows any A whose square is out of range
+constexpr int in_range = 330;       // squares of such numbers, their sums and eps² of them are normal numbers
+constexpr int lossless = 900;       // what was made is good to 2^-120 of its largest: it needs no second application
+constexpr int far_away = 1000;      // of the units of A in which numbers of any other size show themselves
+constexpr int most_squared = 2010;  // of AᵀA: half of it goes to X, whose numbers keep 2^-69 of their largest
 
 double* numbers(const Array& array) { return reinterpret_cast<double*>(array.store().memory()); }
 Index count_of(const Array& array) { return static_cast<Index>(array.nbytes() / sizeof(double)); }
@@ -35,7 +39,7 @@ bool tells(double found) { return found > 0; }  // NaN does not
 }  // namespace
 
 double Units::applied(Graph& graph, const Operator& op, TallBlock& block) const {
-  const int half = op.squares ? exponent_ / 2 : 0;
+  const int half = exponent_ / 2;
   const bool counted = graph.planning();
   const Array& f = block.zeroed();
   if (!counted) scale(block.x(), -half);
@@ -50,18 +54,28 @@ double Units::applied(Graph& graph, const Operator& op, TallBlock& block) const 
 void Units::apply(Graph& graph, const Operator& op, TallBlock& block) {
   double found = applied(graph, op, block);
   if (known_ || graph.planning()) return;
-  if (op.squares && !tells(found)) {  // nothing, or A is too large or too small to be squared
-    exponent_ = found == 0 ? -far_away : far_away;
-    found = applied(graph, op, block), ++beside_;
+  const auto applied_in = [&](int exponent) {
+    exponent_ = exponent, ++beside_;
+    return applied(graph, op, block);
+  };
+  const int far = op.squares ? 2 * far_away : far_away;
+  if (!tells(found)) found = applied_in(found == 0 ? -far : far);
+  if (!tells(found)) {  // zeros, or what is not finite
+    exponent_ = 0;
+    return;
   }
-  if (!tells(found)) exponent_ = 0;
-  if (!tells(found)) return;
+  const int power = exponent_ + std::ilogb(found);
+  if (op.squares && std::abs(power) > most_squared)
+    throw NumericalError(block.who() + ": A's numbers are about 2^" + std::to_string(power / 2) +
+                         ", and the numbers of AᵀA are not held in any units; give A times a power of two.");
   known_ = true;
-  const int power = std::ilogb(found);
   if (exponent_ == 0 && std::abs(power) <= in_range) return;
-  exponent_ = op.squares ? std::clamp(exponent_ + power / 2 * 2, -2 * most, 2 * most) : std::clamp(power, -most, most);
-  if (!op.squares) return scale(block.f(), -exponent_);
-  applied(graph, op, block), ++beside_;
+  if (exponent_ == 0 && std::abs(power) <= lossless) {
+    exponent_ = power / 2 * 2;
+    scale(block.f(), -exponent_);
+    return;
+  }
+  applied_in(power / 2 * 2);
 }
 
 void Units::list_parts(StateParts& parts) {

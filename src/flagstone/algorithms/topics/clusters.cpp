@@ -120,8 +120,7 @@ Directions find_directions(Graph& graph, const sparse::CsrOperand& b, const Isle
   const Shape basis = spectral::PanelBasis::shape(spectral::BlockKrylovSchur::cut_of(o.solver, words));
   places.push_back({"basis", o.solver.hold_basis ? "memory" : "disk", 8 * static_cast<std::uint64_t>(count(basis))});
   spectral::BlockKrylovSchur iteration(graph, op, spectral::saving(o, stages));
-  spectral::SchurPairs pairs = iteration.solve();
-  pairs.rescale();
+  const spectral::SchurPairs pairs = iteration.solve();
   Directions found{graph.allocate({words, k}, Dtype::float64), pairs.values, pairs.applications};
   iteration.vectors(pairs, found.vectors);
   graph.barrier();
