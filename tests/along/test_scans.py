@@ -41,7 +41,7 @@ def same(found, wanted) -> None:
 def near(found, wanted, n: int) -> None:
     """Products of n complex numbers, of which NumPy rounds ac - bd once or thrice, as the processor has it.
 
-    Each is within 2 sqrt(2) eps (Higham, *Accuracy and Stability*, lemma 3.5) where nothing comes near overflow.
+    Each is within 2 sqrt(2) eps (Higham, *Accuracy and Stability*, lemma 3.5) where nothing nears overflow.
     """
     found = np.asarray(found)
     assert found.dtype == wanted.dtype
