@@ -76,7 +76,7 @@ def test_gp_looks_at_what_it_will_predict_before_it_fits(soundings):
         (("--predict", "nothing.npy"), "nothing.npy"),
         (("--predict", "W.npy"), "has 3 columns and X 2"),
         (("--predict", "Z.npy", "--predictions", "X.npy", "--overwrite"), "'X.npy', which is X"),
-        (("--predict", "Z.npy", "--predictions", "none/p.npy"), "does not exist; make it"),
+        (("--predict", "Z.npy", "--predictions", "none/p.npy"), "does not exist; create it first"),
     ]:
         done = run(*GP, "-o", "model.zarr", *options, folder=soundings, code=1)
         assert told in done.stderr

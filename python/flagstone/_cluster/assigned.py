@@ -67,12 +67,15 @@ class Assigned(Routine[Any]):
 
     @property
     def what(self) -> str:
+        """What plans and statistics call it."""
         return f"{self.call.who} {shape_text(self.y.shape)}, k = {self.k}"
 
     def how(self, job: Any) -> How:
+        """Say that points come in panels of rows."""
         return How("row panels")
 
     def job(self, at: At) -> _core.Job:
+        """Return the pass as a job."""
         to, centers = at(self.places[0]), self.centers.core
         if self.whole:
             return _core.distances_job(self.input, centers, to)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from .._array.array import Array
 from .._commands.options import bar, command_runtime, common_options, open_operand, print_json
 from .._commands.routines import check_new
 from .._errors.classes import ShapeError
-from .._errors.messages import storage_error
 from .._estimators.model_file import is_unfinished, open_model
 from .._estimators.validation import points as checked_points
 from .._kernel_methods.gaussian_process import GaussianProcessRegressor
@@ -109,11 +107,6 @@ def _check_target(target: str, replaced: bool, others: dict[str, str | None]) ->
         if path is not None and os.path.realpath(path) == os.path.realpath(target):
             raise ShapeError(f"gp: --predictions is '{target}', which is {name}; name another file.")
     check_new("gp", target, replaced)
-    folder = os.path.dirname(os.path.abspath(target))
-    if not os.path.isdir(folder):
-        raise storage_error(
-            f"gp: '{folder}', for predictions, does not exist; make it.", errno.ENOENT, folder
-        )
 
 
 def _like(name: str, path: str, points: Array) -> Array:

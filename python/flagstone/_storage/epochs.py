@@ -261,7 +261,8 @@ def _fields(shape: Any, dtype: DTypeLike, chunks: Sequence[int] | None) -> list[
             raise ShapeError(
                 f"epochs: the field {name!r} is {about!r}; give a mapping of names to (shape, dtype)."
             )
-        path_text("epochs", name)
+        if name:  # "" is the ring itself
+            path_text("epochs", name)
         extents, kind = about
         checked, of, pieces = check_new("epochs", extents, kind, None if chunks is None else tuple(chunks))
         fields.append((name, list(checked), np.dtype(of).name, list(pieces or ())))

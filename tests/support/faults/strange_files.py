@@ -195,6 +195,7 @@ STORES: dict[str, Callable[[str], object]] = {
     "Extreme Classification": lambda path: _labelled(path),
     "SVMlight": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
     "SVMlight, packed": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
+    "UCI docword": lambda path: _bag_of_words(path),
 }
 SUFFIXES = {
     "NetCDF": ".nc", "Zarr in a zip": ".zip", "HDF5, 10x": ".h5", "10x folder": "", "Parquet folder": "",
@@ -202,7 +203,7 @@ SUFFIXES = {
     "HDF5, AnnData": ".h5ad",
     "Parquet": ".parquet", "Arrow": ".arrow", "MatrixMarket": ".mtx", "MatrixMarket, packed": ".mtx.gz",
     "CSV": ".csv", "CSV, packed": ".csv.gz", "Extreme Classification": ".xc",
-    "SVMlight": ".svm", "SVMlight, packed": ".svm.gz",
+    "SVMlight": ".svm", "SVMlight, packed": ".svm.gz", "UCI docword": ".txt",
 }  # fmt: skip
 
 
@@ -213,6 +214,14 @@ def _labelled(path: str) -> None:
         for i in range(rows.shape[0]):
             row = rows[i]
             print(i % 3, *(f"{c}:{v:g}" for c, v in zip(row.indices, row.data, strict=True)), file=file)
+
+
+def _bag_of_words(path: str) -> None:
+    words = sp.coo_matrix(SPARSE)
+    with open(path, "w") as file:
+        print(*words.shape, words.nnz, sep="\n", file=file)
+        for row, column, count in zip(words.row + 1, words.col + 1, words.data, strict=True):
+            print(row, column, round(count) or 1, file=file)
 
 
 def missing_formats() -> set[str]:
