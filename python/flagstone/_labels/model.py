@@ -187,9 +187,10 @@ class LabelModel:
         workers. ``predict.plan(...)`` takes the same arguments. A killed call with `out` goes on behind the
         last batches that were noted.
         """
-        return self._predicting(
+        found: Predicted = self._predicting(
             X, k, beam=beam, discount=discount, alpha=alpha, batch=batch, out=out, memory=memory
         ).run()
+        return found
 
     @property
     def tail(self) -> Any:
