@@ -171,7 +171,8 @@ def check_apart(who: str, outs: Iterable[Any]) -> None:
             memory.append(values)
 
 
-_EFFORT = 1 << 20  # candidates that are looked at; what is open then counts as shared
+#: Candidates that are looked at; what is open then counts as shared. Any: the stubs of NumPy know 0 and -1.
+_EFFORT: Any = 1 << 20
 
 
 def _shared(one: NDArray[Any], other: NDArray[Any]) -> bool:
