@@ -138,6 +138,8 @@ def _joined(
     check_fits(entries.call.who, block[-1], made, None, asked=True)
     values = block[-1].astype(made, copy=False)
     joined = np.add.reduceat(values, begins) if duplicates == "sum" and len(begins) else values[begins]
+    if made.kind in "iu":  # sums of integers are 64 bits wide
+        check_fits(entries.call.who, joined, made, None, asked=True)
     return rows[begins], cols[begins], joined
 
 

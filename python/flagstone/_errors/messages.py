@@ -154,7 +154,7 @@ def _number_in(text: str, path: str) -> int:
 
 def _is_in(name: Any, path: str) -> bool:
     """Say whether an error is about a path, or what lies in it, or names nothing."""
-    return name is None or os.fspath(name) == path or os.fspath(name).startswith(f"{path}{os.sep}")
+    return name is None or f"{os.fsdecode(name)}{os.sep}".startswith(f"{path}{os.sep}")
 
 
 def path_text(who: str, path: str | bytes | os.PathLike[Any]) -> str:

@@ -136,7 +136,7 @@ class Estimator:
         Not `drawn`: for a plan, after which the generator still has it.
         """
         state = getattr(self, "random_state", None)
-        if not drawn:
+        if not drawn and isinstance(state, (np.random.RandomState, np.random.Generator)):
             state = copy.deepcopy(state)
         if state is None:
             return 0

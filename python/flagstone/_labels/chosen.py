@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from .. import _core
-from .._errors.classes import Error
+from .._errors.classes import Error, ShapeError
 from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import Routine
@@ -28,6 +28,7 @@ class AfterCopies(Generic[R]):
         self, call: Call, prepare: Callable[..., Routine[R]], operands: list[Any], names: list[str]
     ) -> None:
         self.call, self.prepare, self.operands = call, prepare, operands
+        _check_heights(call.who, operands, names)
         self.chosen = [one for one in operands if is_choice(one)]
         self.names = " and ".join(name for name, one in zip(names, operands, strict=True) if is_choice(one))
         whole = [all_rows(one) for one in operands]
@@ -76,6 +77,15 @@ def of_rows(
     if not any(is_choice(one) for one in given):
         return prepare(*operands.values())
     return AfterCopies(Call(who, memory), prepare, given, list(operands))
+
+
+def _check_heights(who: str, operands: list[Any], names: list[str]) -> None:
+    for name, one in zip(names[1:], operands[1:], strict=True):
+        if _height(one) != _height(operands[0]):
+            raise ShapeError(
+                f"{who}: {names[0]} has {_height(operands[0])} rows and {name} {_height(one)}; a row of each "
+                "point is needed."
+            )
 
 
 def _height(given: Any) -> int:

@@ -58,6 +58,8 @@ class Predict(Routine[Predicted]):
         )
         self.model = model
         self.x = rows_of(call, X, "X", "a point a row")
+        if self.x is not X:
+            self.operation = ""  # what is brought into scratch goes with the process: it begins again
         needed = model._core.leaves_for(k)
         if model.gamma is not None:
             needed = beam = 1  # one path a tree

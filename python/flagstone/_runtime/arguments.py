@@ -223,11 +223,11 @@ def held_in(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
             values = values.astype(np.float64)
     if values.dtype.kind not in "biufc" or (values.dtype.kind == "c" and dtype.kind != "c"):
         return None
-    if dtype.kind in "iu" and values.size:
+    if dtype.kind in "iub" and values.size:
         if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.trunc(values))).all():
             return None
-        info = np.iinfo(dtype)  # in whole numbers of Python: a float may be just beyond
-        if not info.min <= int(values.min()) <= int(values.max()) <= info.max:
+        least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        if not least <= int(values.min()) <= int(values.max()) <= most:  # a float may be just beyond
             return None
     with np.errstate(over="ignore", invalid="ignore"):
         made = np.asarray(values.astype(dtype), order="C")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from .._array.requests import take
 from .._resume.record import UNRECORDED, Record
 from .._runtime.call import Call
 from .._runtime.streaming import STEP, Block, Reported, ahead
-from .._scratch import scratch
+from .._scratch import quota, scratch
 from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
 from .builder import CsrBuilder, csr_parts, value_dtype, writer_bytes
@@ -239,14 +240,15 @@ def _other_way(X: SparseArray, kind: str, what: Any) -> tuple[str, Any]:
 
 
 def own_rows(call: Call, X: SparseArray) -> SparseArray:
-    """Return a matrix by rows whose panels are all its own: itself, or of a choice of rows a copy in scratch.
+    """Return a choice of rows as a matrix whose panels are all its own: a copy in scratch.
 
     Cost of a copy: one read of the panels that hold a chosen row, 3 to 8 bytes written for a stored value.
     """
-    if X._rows is None:
-        return X
-    place = scratch.Result(scratch.prepare(call.runtime.scratch), "rows")
-    with whole_or_nothing(place):
+    runtime = call.runtime
+    directory = scratch.prepare(runtime.scratch)
+    place = scratch.Result(directory, "rows")
+    counted = quota.counting(call.who, directory, runtime.scratch_quota, Path(place.path))
+    with whole_or_nothing(place), counted:
         kept = value_dtype(X.dtype, call.who)
         builder = CsrBuilder(
             call, place.path, X.shape[1], kept, False, beside=rows_bytes(X), narrow=True,
@@ -262,8 +264,6 @@ def own_rows(call: Call, X: SparseArray) -> SparseArray:
 
 def own_bytes(X: SparseArray) -> int:
     """Return what `own_rows` holds at least."""
-    if X._rows is None:
-        return 0
     return rows_bytes(X) + writer_bytes(X.shape[1], value_dtype(X.dtype, "rows"), X.stored_values)
 
 

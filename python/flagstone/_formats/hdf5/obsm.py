@@ -162,7 +162,7 @@ def _into_zarr(call: Call, place: str, name: str, values: Any, dtype: str, overw
     except BaseException:
         output = None  # a traceback may keep it alive for long
         if made:
-            shutil.rmtree(f"{place}/obsm", ignore_errors=True)
+            _unmake_obsm(f"{place}/obsm")
         raise
 
 
@@ -210,6 +210,14 @@ def _make_obsm(place: str, v2: bool) -> None:
     _replace_text(f"{place}/.zgroup", '{"zarr_format": 2}')
 
 
+def _unmake_obsm(place: str) -> None:
+    """Remove a group that was made, unless somebody has put an array into it meanwhile."""
+    with contextlib.suppress(OSError):
+        if set(os.listdir(place)) <= _GROUP:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+_GROUP = {"zarr.json", ".zattrs", ".zgroup"}
 _ABOUT = {"encoding-type": "array", "encoding-version": "0.2.0"}
 
 

@@ -53,6 +53,16 @@ bool begins_like_docword(std::string_view head) {
   return true;
 }
 
+/// Three whole numbers are all, the last of them 0: the name must tell, any text may be so.
+bool is_empty_docword(std::string_view head) {
+  std::istringstream rest{std::string(head)};
+  std::string documents, words, entries, more;
+  rest >> documents >> words >> entries;
+  const bool counted = std::all_of(documents.begin(), documents.end(), is_digit) &&
+                       std::all_of(words.begin(), words.end(), is_digit);
+  return counted && !entries.empty() && entries.find_first_not_of('0') == std::string::npos && !(rest >> more);
+}
+
 bool is_called_docword(const std::string& path) {
   return std::filesystem::path(path).filename().string().starts_with("docword.");
 }
@@ -78,7 +88,7 @@ std::optional<std::string> foreign_format(const std::string& path) {
   if (name.ends_with(".gz")) name.remove_suffix(3);
   if (begins_like_matrixmarket(head) || ends_with(name, {".mtx"})) return "a MatrixMarket file";
   if (ends_with(name, {".csv", ".tsv"})) return "a CSV file";
-  if (begins_like_docword(head) || (is_called_docword(path) && (packed || is_digit(head[0]))))
+  if (begins_like_docword(head) || (is_called_docword(path) && (packed || is_empty_docword(head))))
     return "a UCI docword file";
   if (ends_with(name, {".svm", ".svmlight", ".libsvm"}) || (packed && name.ends_with(".txt")))
     return "an SVMlight file";
