@@ -50,8 +50,9 @@ def _write_sparse(place: Path, kind: str) -> None:
         (place / "zarr.json").write_text(json.dumps(about))
 
 
-# Whoever registers one says here what it opens; a space opened again: projections in test_resume_spectra.
-@pytest.mark.parametrize("kind", sorted(OPENERS.keys() - {"nuclear space"}))
+# Whoever registers one says here what it opens; a space opened again: projections in test_resume_spectra;
+# a model of labels: predictions in test_resume_models.
+@pytest.mark.parametrize("kind", sorted(OPENERS.keys() - {"nuclear space", "label_model"}))
 def test_operands_are_opened_again_as_they_were(process, tmp_path, rng, kind):
     values = rng.random((1500, 1200), np.float32)
     if kind in ("csr", "csc"):

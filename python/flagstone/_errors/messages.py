@@ -131,7 +131,7 @@ def writing(who: str, path: str, target: str | None = None) -> Iterator[None]:
         raise
     except (OSError, RuntimeError) as error:
         _let_go(error)
-        number = getattr(error, "errno", None) or _number_in(str(error), path)
+        number = getattr(error, "errno", None) or _number_in(error, path)
         if not number or not _is_in(getattr(error, "filename", None), path):
             raise
         told = with_advice(f"{who}: cannot write '{target or path}': {os.strerror(number)}", number, path)
@@ -146,10 +146,11 @@ def _let_go(error: BaseException) -> None:
         one = one.__context__
 
 
-def _number_in(text: str, path: str) -> int:
-    """Return the error number that a library says in words only: HDF5, where the file `path` is closed."""
-    found = re.search(r"errno = (\d+)", text)
-    return int(found[1]) if found and f"'{path}'" in text else 0
+def _number_in(error: Exception, path: str) -> int:
+    """Return the error number that a library says in words only: HDF5, which names what it closes."""
+    found = re.search(r"errno = (\d+)", str(error))
+    about = isinstance(error, OSError) or f"'{path}'" in str(error)
+    return int(found[1]) if found and about else 0
 
 
 def _is_in(name: Any, path: str) -> bool:

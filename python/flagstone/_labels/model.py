@@ -52,6 +52,7 @@ class Level(NamedTuple):
 Level.__module__ = "flagstone"
 
 
+@opener("label_model")
 class LabelModel:
     """Trees of labels with a classifier at each node; stays on disk.
 
@@ -314,9 +315,6 @@ def open_labels(path: str | os.PathLike[str]) -> LabelModel:
 def _identity(model: LabelModel) -> dict[str, Any]:
     told = file_identity(model.path)
     return told | {"opener": ["label_model", [told["path"]]]}
-
-
-opener("label_model")(LabelModel)
 
 
 @resumable("predict_labels")
