@@ -58,8 +58,8 @@ bool is_empty_docword(std::string_view head) {
   std::istringstream rest{std::string(head)};
   std::string documents, words, entries, more;
   rest >> documents >> words >> entries;
-  const bool counted = std::all_of(documents.begin(), documents.end(), is_digit) &&
-                       std::all_of(words.begin(), words.end(), is_digit);
+  const bool counted =
+      std::all_of(documents.begin(), documents.end(), is_digit) && std::all_of(words.begin(), words.end(), is_digit);
   return counted && !entries.empty() && entries.find_first_not_of('0') == std::string::npos && !(rest >> more);
 }
 
