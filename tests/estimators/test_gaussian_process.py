@@ -111,6 +111,19 @@ def test_callables_and_matrices(tmp_path):
         given.predict(kernel(new, x), return_std=True)
 
 
+@pytest.mark.parametrize("estimator", [GaussianProcessRegressor, KernelRidge])
+def test_relationships_of_genotypes(tmp_path, rng, estimator):
+    """GBLUP: the float32 triangle of int8 genotypes is converted as it is loaded, and read as it is seen."""
+    genotypes = fl.from_numpy(rng.integers(0, 3, (180, 700)).astype(np.int8), tmp_path / "z.zarr")
+    fl.linalg.rank_k_update(genotypes, center=1, alpha=1 / 700, uplo="lower", out=tmp_path / "g.zarr")
+    G, y = fl.open(tmp_path / "g.zarr"), rng.standard_normal(150)
+    model = estimator(kernel="precomputed", alpha=0.5).fit(G[:150, :150], y)
+    whole = np.asarray(G).astype(float)
+    np.testing.assert_array_equal(whole, whole.T)
+    wanted = whole[150:, :150] @ np.linalg.solve(whole[:150, :150] + 0.5 * np.eye(150), y)
+    np.testing.assert_allclose(model.predict(G[150:, :150]), wanted, rtol=TOLERANCE, atol=TOLERANCE)
+
+
 def test_parameters_of_a_sample():
     x, y = soundings(400)
     ours = GaussianProcessRegressor(

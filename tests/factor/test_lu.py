@@ -51,7 +51,7 @@ def test_a_zero_leading_block_does_not_matter(rng):
 
 def test_growth_is_lapacks():
     """Wilkinson's matrix, whose entries double: pivots that stop at a tile would hide that."""
-    n = 40
+    n = 600  # several tiles; 2^599 is a number
     a = np.eye(n) - np.tril(np.ones((n, n)), -1)
     a[:, -1] = 1
     lu, piv = linalg.lu_factor(a)

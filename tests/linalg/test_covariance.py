@@ -119,3 +119,13 @@ def test_same_bits_and_a_triangle(tmp_path):
     np.testing.assert_array_equal(np.tril(half), np.tril(np.frombuffer(seen.pop(), "f4").reshape(half.shape)))
     assert not half[:100, -100:].any()
     assert "rank-k" in str(fl.cov.plan(X))
+
+
+@pytest.mark.parametrize("call", [fl.cov, fl.corrcoef])
+def test_the_read_for_the_means_counts(tmp_path, call):
+    x = data((512, 4096), "float64")  # whole chunks
+    X = fl.from_numpy(x, tmp_path / "x.zarr")
+    plan = call.plan(X, memory="300MiB")
+    call(X, memory="300MiB")
+    assert plan.bytes_read == pytest.approx(2 * x.nbytes, rel=0.05)
+    assert fl.stats().bytes_read == pytest.approx(plan.bytes_read, rel=0.01)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._array.array import Array, shape_text
 from .._errors.classes import Error, ShapeError
+from .._expression.expression import as_expression, cast
 from .._lazy.computed import kernel_matrix
 from .._lazy.point_kernels import KERNELS
 
@@ -58,12 +59,16 @@ class KernelOf:
                     f"{self.who}: kernel is 'precomputed' and X is {shape_text(x.shape)}; a square matrix "
                     f"is needed."
                 )
-            return x
+            return self._wide(x)
         return self._of(x, None)
 
     def between(self, x: Any, fitted: Any) -> Any:
         """Return the matrix of new points with those of fit; of "precomputed" the one that was given."""
-        return x if self.kernel == PRECOMPUTED else self._of(x, fitted)
+        return self._wide(x) if self.kernel == PRECOMPUTED else self._of(x, fitted)
+
+    def _wide(self, x: Any) -> Any:
+        """Return a given matrix as the model computes: what is narrower is converted as it is loaded."""
+        return x if x.dtype == np.float64 else cast(as_expression(x, self.who), np.dtype(np.float64))
 
     def at_points(self, x: Any) -> NDArray[Any]:
         """Return k(x, x) of each point."""

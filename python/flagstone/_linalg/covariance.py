@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from .._expression.reductions import Reduced
 from .._lazy.join import concat
 from .._runtime.arguments import dtype_of, unmasked
 from .._runtime.call import Call
+from .._runtime.plan import together
 from .._runtime.routine import Prepared, routine
+from .._runtime.runtime import current, remember, stats
 from .rank_k import RankK
 
 __all__ = ["corrcoef", "cov"]
@@ -118,17 +121,10 @@ class _Covariance:
         most = 1.0 if self.correlated else 0.0
         return RankK(call, lazy_operand(call, value), alpha=alpha, uplo=self.uplo, most=most, out=self.out)
 
-    def _standard(self, centred: Any, moments: list[Any]) -> Any:
-        """Return what a variable is divided by, √(w-weighted sum of squares)."""
-        if not self.correlated:
-            return None
+    def _standard(self, moments: list[Any]) -> Any:
+        """Return what a variable is divided by, √(sum of squares)."""
         with np.errstate(all="ignore"):
-            if self.w is None:
-                return np.sqrt(moments[1] * self.given.shape[1])
-            apart = from_ufunc(np.subtract, (self.given, np.asarray(moments[0], self.given.dtype)))
-            sizes = from_ufunc(np.square, (from_ufunc(np.absolute, (apart,)),))
-            weighted = from_ufunc(np.multiply, (sizes, self.w.astype(sizes.dtype)[None, :]))
-            return np.sqrt(compute(Reduced(weighted, "sum", 1, True), memory=self.memory))
+            return np.sqrt(moments[1] * self.given.shape[1]) if self.correlated else None
 
     def _counted(self) -> RankK:
         """Return the update as it is counted: of means that nobody knows yet."""
@@ -141,11 +137,17 @@ class _Covariance:
         with np.errstate(all="ignore"):
             found = compute(*self._moments(), memory=self.memory)
             moments = list(found) if isinstance(found, tuple) else [found]
-            update = self._update(moments[0], self._standard(None, moments))
-        return update.run()
+            read = stats()
+            update = self._update(moments[0], self._standard(moments))
+        made = update.run()
+        done = stats()
+        remember(current(), replace(together(done.what, [read, done]), method=done.method))
+        return made
 
     def plan(self) -> Any:
-        return self._counted().plan()
+        update = self._counted().plan()
+        read = compute.plan(*self._moments(), memory=self.memory)
+        return replace(together(update.what, [read, update]), method=update.method)
 
 
 class _One(_Covariance):
@@ -205,8 +207,7 @@ def cov(
     Notes
     -----
     A read of m for the means, then `flagstone.linalg.rank_k_update` of what is centred where it is loaded:
-    n² k flops for k observations, nothing centred is stored. ``cov.plan(...)`` counts the update, not the
-    read for the means.
+    n² k flops for k observations, nothing centred is stored. ``cov.plan(...)`` counts both.
     """
     given = _variables("cov", m, y, rowvar, dtype)
     by = ddof if ddof is not None else 0 if bias else 1
