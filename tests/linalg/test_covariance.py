@@ -125,7 +125,7 @@ def test_same_bits_and_a_triangle(tmp_path):
 def test_the_read_for_the_means_counts(tmp_path, call):
     x = data((512, 4096), "float64")  # whole chunks
     X = fl.from_numpy(x, tmp_path / "x.zarr")
-    plan = call.plan(X, memory="300MiB")
-    call(X, memory="300MiB")
+    plan = call.plan(X)
+    call(X)
     assert plan.bytes_read == pytest.approx(2 * x.nbytes, rel=0.05)
     assert fl.stats().bytes_read == pytest.approx(plan.bytes_read, rel=0.01)
